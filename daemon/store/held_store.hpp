@@ -4,6 +4,9 @@
 // has open another inode number. Store thread only.
 #pragma once
 
+#include <sys/stat.h>
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -15,18 +18,27 @@ namespace flight::daemon {
 // Whether `path` leads to the open file (device and inode).
 [[nodiscard]] bool leads_to(const std::string& path, const UniqueFd& file);
 
+// Why flightd, which runs as `self`, cannot rename in a directory what root made there; empty: it can. Only the owner
+// of a file or of the directory may, if the directory is sticky (sticky(7)).
+[[nodiscard]] std::string sticky_trouble(const struct stat& folder, uid_t self);
+
 class HeldStore {
  public:
   // Holds the directory that has this name now, in place of the former one. If it cannot be opened, nothing is held.
   void hold(const std::string& folder);
   [[nodiscard]] bool holds() const { return static_cast<bool>(folder_); }
-  // True if the name leads to another directory now. False also if there is none, or if it cannot be looked at.
-  [[nodiscard]] bool is_another(const std::string& folder) const;
+  // What the name leads to now. `same` also if nothing is held, or if the name cannot be looked at.
+  enum class Name { same, another, gone };
+  [[nodiscard]] Name look(const std::string& folder) const;
+  // Whether the held one is the first one that was held.
+  [[nodiscard]] bool is_first() const;
   // The largest number of a snapshot in the held one.
   [[nodiscard]] Result<std::uint64_t> last_seq() const;
 
  private:
   UniqueFd folder_;
+  dev_t first_device_ = 0;
+  ino_t first_inode_ = 0;  // 0: none was held
 };
 
 }  // namespace flight::daemon

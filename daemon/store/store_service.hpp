@@ -120,7 +120,7 @@ class StoreService {
   // necessary, and returns the largest allowed file size (0: no separate limit). ENOSPC, EDQUOT: there is no space.
   // Waits for the store's thread, at most Times::room_wait; the writer reports a disk that does not answer. Tries to
   // take STATE if that was not possible before; if it fails again, that is the error. If the name leads to another
-  // directory than before, that is used; ESTALE: it cannot be.
+  // directory than before, that is used, and if it leads to none, one is made; ESTALE: it cannot be.
   [[nodiscard]] Result<std::uint64_t> make_room(const std::string& trigger, std::uint64_t most_bytes);
   // Snapshot worker's or merge's thread. The same after a write that failed because the disk or a quota is full,
   // although statvfs(3) reported space. True: snapshots were deleted for it, so it is worth another try.
@@ -158,8 +158,11 @@ class StoreService {
   void keep_budget_hourly();
   // Store's thread: takes STATE if it was not taken. An error is what trouble() returns from now on.
   [[nodiscard]] Result<void> take_state();
-  // Store's thread: uses another directory that has the store's name now. ESTALE: it cannot be used.
+  // Store's thread: uses another directory that has the store's name now, and makes one if none has. ESTALE: it cannot
+  // be used.
   [[nodiscard]] Result<void> follow_folder();
+  [[nodiscard]] Result<void> take_another(bool gone);
+  [[nodiscard]] std::uint64_t continue_numbers(const Result<std::uint64_t>& before);
   void take_leftovers();
   void try_again();  // now and then, until STATE was taken
   void save_later();
@@ -192,8 +195,9 @@ class StoreService {
   std::function<Result<StateFolder>()> take_;
   std::function<void(std::string)> opened_late_;
   std::function<void()> moved_;
-  UniqueFd lock_;   // of STATE; store thread only
-  HeldStore held_;  // store thread only
+  UniqueFd lock_;                  // of STATE; store thread only
+  HeldStore held_;                 // store thread only
+  std::uint64_t highest_seq_ = 0;  // of the directories before that had the store's name; store thread only
   mutable std::mutex mutex_;
   std::condition_variable answered_;
   bool starting_ = true;                             // open() has not returned

@@ -196,10 +196,18 @@ TEST_F(InputRunning, ManyConnectionsOfOneUidAreBounded) {
 }
 
 TEST_F(InputRunning, SnapshotsFolderThatWentAway) {
+  const std::uint64_t before = std::stoull(daemon_.snapshot()["id"].get<std::string>());
   fs::rename(daemon_.snapshots_dir(), folder_ / "state/elsewhere");
+  // It is made again, and the numbers go on.
+  EXPECT_EQ(daemon_.snapshot()["id"], std::to_string(before + 1));
+  EXPECT_THAT(daemon_.log(), HasSubstr("flightd has made it again"));
+  fs::remove_all(daemon_.snapshots_dir());
+  write_text(daemon_.snapshots_dir(), "in its place");
   EXPECT_THAT(refused({"snapshot"}, "io.flightd.Recorder."), HasSubstr(daemon_.snapshots_dir()));
   EXPECT_EQ(daemon_.ctl({"status"}).exit_status, 0);
+  fs::remove(daemon_.snapshots_dir());
   fs::rename(folder_ / "state/elsewhere", daemon_.snapshots_dir());
+  EXPECT_EQ(daemon_.snapshot()["id"], std::to_string(before + 2));
 }
 
 // A separate disk that can be made read-only and full.

@@ -93,8 +93,10 @@ TEST_F(Recorder, MonitorPrintsALineForEachEvent) {
   ASSERT_EQ(daemon_.ctl({"pause"}).exit_status, 0);
   ASSERT_EQ(daemon_.ctl({"resume"}).exit_status, 0);
   fs::rename(daemon_.snapshots_dir(), folder_ / "state/elsewhere");
+  write_text(daemon_.snapshots_dir(), "in its place");
   EXPECT_EQ(daemon_.ctl({"snapshot"}).exit_status, 1);
   EXPECT_THAT(daemon_.status()["warnings"].dump(), HasSubstr("degraded (disk)"));
+  fs::remove(daemon_.snapshots_dir());
   fs::rename(folder_ / "state/elsewhere", daemon_.snapshots_dir());
   (void)daemon_.snapshot();
   // While the store is synced, it may not answer in time.

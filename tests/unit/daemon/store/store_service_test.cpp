@@ -342,8 +342,6 @@ TEST_F(StoreServiceTest, AnotherDirectoryIsTakenOverWithHigherNumbers) {
   EXPECT_TRUE(service_->make_room("spike", 0));
   make(41);
   fs::rename(folder_, folder_ + "-before");
-  EXPECT_TRUE(service_->make_room("spike", 0)) << "nothing is there: the writer reports it";
-  EXPECT_EQ(moved_, 0);
   fs::create_directory(folder_);
   EXPECT_TRUE(service_->make_room("spike", 0));
   settle();
@@ -359,6 +357,82 @@ TEST_F(StoreServiceTest, AnotherDirectoryIsTakenOverWithHigherNumbers) {
   settle();
   EXPECT_EQ(moved_, 2);
   EXPECT_EQ(Catalogue(folder_).next_seq().value(), 43U);
+}
+
+// In an earlier version each snapshot was lost until somebody made the directory.
+TEST_F(StoreServiceTest, ADirectoryThatIsGoneIsMadeAgain) {
+  make(7);
+  start();
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  fs::rename(folder_, folder_ + "-before");
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  settle();
+  EXPECT_EQ(moved_, 1);
+  ASSERT_TRUE(fs::is_directory(folder_));
+  EXPECT_EQ(fs::status(folder_).permissions(), fs::perms::owner_all | fs::perms::group_all)
+      << "the broker writes to it";
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), 8U);
+  // It cannot be made: something else has the name.
+  fs::remove_all(folder_);
+  fs::create_symlink(state_ + "/nowhere", folder_);
+  const auto refused = service_->make_part_room(0);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), ESTALE);
+  EXPECT_THAT(refused.error().what,
+              AllOf(HasSubstr(folder_ + " does not exist any more"), HasSubstr("systemd-tmpfiles --create")));
+  fs::remove(folder_);
+  fs::rename(folder_ + "-before", folder_);
+}
+
+TEST_F(StoreServiceTest, AnotherStateDirectoryWithoutSnapshotsIsTakenAsAtStart) {
+  int taken = 0;
+  start([&]() -> Result<StateFolder> {
+    ++taken;
+    fs::create_directory(folder_);
+    std::ofstream(state_ + "/flightd.lock").flush();
+    return StateFolder{.lock = UniqueFd(::open((state_ + "/flightd.lock").c_str(), O_RDONLY | O_CLOEXEC)),
+                       .warnings = {}};
+  });
+  ASSERT_TRUE(service_->make_room("spike", 0));
+  const std::string before = state_ + "-before";
+  fs::rename(state_, before);
+  fs::create_directory(state_);
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  EXPECT_EQ(taken, 2);
+  settle();
+  EXPECT_EQ(moved_, 1);
+  fs::remove_all(before);
+}
+
+// A hostile or broken .seq of a file system that is mounted over the store for a while.
+TEST_F(StoreServiceTest, AForeignNumberDoesNotReachTheStore) {
+  make(7);
+  start();
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  for (const std::uint64_t foreign : {UINT64_MAX, kMaxSeq, kMaxForeignSeq + 1}) {
+    fs::rename(folder_, folder_ + "-real");
+    fs::create_directory(folder_);
+    write(".seq", fmt::format("{}\n", foreign));
+    EXPECT_TRUE(service_->make_room("spike", 0));
+    fs::remove_all(folder_);
+    fs::rename(folder_ + "-real", folder_);
+    EXPECT_TRUE(service_->make_room("spike", 0));
+    settle();
+    EXPECT_EQ(Catalogue(folder_).last_seq().value(), 7U) << foreign;
+  }
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), 8U);
+}
+
+TEST(HeldStore, KnowsAStickyDirectoryOfAnotherUser) {
+  struct stat folder {};
+  folder.st_uid = 0;
+  folder.st_mode = S_IFDIR | 0777;
+  EXPECT_EQ(sticky_trouble(folder, 33), "");
+  folder.st_mode |= S_ISVTX;
+  EXPECT_THAT(sticky_trouble(folder, 33), AllOf(HasSubstr("mode 1777"), HasSubstr("user 0")));
+  EXPECT_EQ(sticky_trouble(folder, 0), "");
+  folder.st_uid = 33;
+  EXPECT_EQ(sticky_trouble(folder, 33), "");
 }
 
 TEST_F(StoreServiceTest, AnotherStateDirectoryIsLockedOrRefused) {
