@@ -293,6 +293,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
   const auto max_bytes = callbacks_.make_room(job.trigger, attached_->ring_bytes());
   if (!max_bytes) return propagate(max_bytes.error());
   order.max_bytes = *max_bytes;
+  if (std::string store = callbacks_.store_warning(); !store.empty()) order.warnings.push_back(std::move(store));
   bool asked = false;
   const auto make_more_room = [&](std::uint64_t needed_bytes) {
     return !std::exchange(asked, true) && callbacks_.make_more_room(job.trigger, needed_bytes);

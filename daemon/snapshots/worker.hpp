@@ -79,6 +79,8 @@ class SnapshotWorker {
     std::function<bool()> store_usable = [] { return true; };
     // The id of a recording that is running, which would miss what is written while a ring is paused; empty: none is.
     std::function<std::string()> recording_id = [] { return std::string(); };
+    // After make_room(): a warning about the store for the sidecar; empty: there is none.
+    std::function<std::string()> store_warning = [] { return std::string(); };
   };
   // Starts all threads of the worker, and takes the memory for compressing. All waits end by `clock`.
   [[nodiscard]] static Result<std::unique_ptr<SnapshotWorker>> start(

@@ -195,7 +195,8 @@ Result<void> Daemon::start_snapshots() {
       .symbols_kept = [this] { store_->keep_budget(); },
       .warn = [this](const Error& error) { asio::post(loop_, [what = error.what] { log::warn("{}", what); }); },
       .store_usable = [this] { return store_->usable(); },
-      .recording_id = [this] { return recordings_->running_id(); }};
+      .recording_id = [this] { return recordings_->running_id(); },
+      .store_warning = [this] { return store_->moved_warning(); }};
   auto worker = SnapshotWorker::start(*recorder_, *setup_.freezer, setup_.config.snapshot, host_, folder_,
                                       std::move(setup_.workers), std::move(callbacks));
   if (!worker) return propagate(worker.error());

@@ -52,7 +52,19 @@ tl::unexpected<Error> cannot_be_used(const std::string& folder, bool gone, const
                         why.what)});
 }
 
+std::string moved_text(const std::string& folder, std::uint64_t last) {
+  return fmt::format(
+      "{} is another directory than before: a file system was mounted there, or taken away. Snapshots up to number {} "
+      "are in the other one",
+      folder, last);
+}
+
 }  // namespace
+
+std::string StoreService::moved_warning() const {
+  const std::lock_guard lock(mutex_);
+  return moved_warning_;
+}
 
 // STATE may be another one, too: then it is taken as at start.
 Result<void> StoreService::take_another(bool gone) {
@@ -100,6 +112,10 @@ Result<void> StoreService::follow_folder() {
       "{} is another directory than before: a file system was mounted there, or taken away{}. Snapshots go to it "
       "from now on, with numbers from {} on; those before are in the other one",
       folder(), gone ? ", or the directory was moved or removed, and flightd has made it again" : "", next);
+  {
+    const std::lock_guard lock(mutex_);
+    moved_warning_ = held_.is_first() ? "" : moved_text(folder(), next - 1);
+  }
   boost::asio::post(loop_, [this] {
     refresh_use();
     moved_();

@@ -154,6 +154,7 @@ std::string StoreService::trouble_text() const {
 std::vector<std::string> StoreService::state_warnings() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> out = state_warnings_;
+  if (!moved_warning_.empty()) out.push_back(moved_warning_);
   if (never_syncs_) out.push_back(never_syncs_text(folder()));
   return out;
 }

@@ -88,6 +88,9 @@ class StoreService {
   void snapshot_synced(bool synced);
   // Warnings about the file system of STATE: what it refused when STATE was taken, and that it cannot sync.
   [[nodiscard]] std::vector<std::string> state_warnings() const;
+  // Any thread. A warning while another directory has the store's name than the first one; else empty. It is one of
+  // state_warnings(), too.
+  [[nodiscard]] std::string moved_warning() const;
 
   void list(Done done);
   void describe(std::string id, Done done);
@@ -204,6 +207,7 @@ class StoreService {
   std::optional<Result<std::string>> first_answer_;  // for open()
   std::optional<Error> trouble_;
   std::vector<std::string> state_warnings_;
+  std::string moved_warning_;
   std::vector<std::uint64_t> left_parts_;
   std::atomic<bool> usable_, trying_ = false;
   std::atomic<bool> writing_ = false;  // a snapshot is being written into the store

@@ -228,13 +228,19 @@ TEST_F(SmallDisk, AFileSystemThatIsMountedOverTheStoreIsTakenOver) {
   ASSERT_NE(nobody, nullptr);
   const std::string options = fmt::format("size=16m,mode=0770,uid={},gid={}", nobody->pw_uid, snapshot_gid());
   ASSERT_TRUE(mount_tmpfs(daemon_.snapshots_dir(), options));
-  EXPECT_EQ(daemon_.snapshot()["id"], "3");
+  const Json there = daemon_.snapshot();
+  EXPECT_EQ(there["id"], "3");
+  EXPECT_THAT(there["messages"].dump(), HasSubstr("Snapshots up to number 2 are in the other one"));
   EXPECT_EQ(ids(), std::vector<std::string>{"3"});
+  EXPECT_TRUE(warns({"is another directory than before"}));
   EXPECT_THAT(daemon_.log(), AllOf(HasSubstr(daemon_.snapshots_dir() + " is another directory than before"),
                                    HasSubstr("with numbers from 3 on")));
   unmount(daemon_.snapshots_dir());
-  EXPECT_EQ(daemon_.snapshot()["id"], "4");
+  const Json back = daemon_.snapshot();
+  EXPECT_EQ(back["id"], "4");
+  EXPECT_THAT(back["messages"].dump(), testing::Not(HasSubstr("is another directory")));
   EXPECT_EQ(ids(), (std::vector<std::string>{"1", "2", "4"}));
+  EXPECT_TRUE(warns({"is another directory"}, false));
   EXPECT_TRUE(daemon_.stop());
 }
 

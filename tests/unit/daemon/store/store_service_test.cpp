@@ -346,6 +346,9 @@ TEST_F(StoreServiceTest, AnotherDirectoryIsTakenOverWithHigherNumbers) {
   EXPECT_TRUE(service_->make_room("spike", 0));
   settle();
   EXPECT_EQ(moved_, 1);
+  EXPECT_THAT(service_->moved_warning(), AllOf(HasSubstr(folder_ + " is another directory than before"),
+                                               HasSubstr("up to number 41 are in the other one")));
+  EXPECT_THAT(service_->state_warnings(), testing::ElementsAre(service_->moved_warning()));
   EXPECT_EQ(Catalogue(folder_).next_seq().value(), 42U);
   EXPECT_TRUE(service_->make_room("spike", 0));
   settle();
@@ -356,6 +359,8 @@ TEST_F(StoreServiceTest, AnotherDirectoryIsTakenOverWithHigherNumbers) {
   EXPECT_TRUE(service_->make_part_room(0));
   settle();
   EXPECT_EQ(moved_, 2);
+  EXPECT_EQ(service_->moved_warning(), "") << "it is the first one again";
+  EXPECT_THAT(service_->state_warnings(), testing::IsEmpty());
   EXPECT_EQ(Catalogue(folder_).next_seq().value(), 43U);
 }
 
@@ -414,7 +419,7 @@ TEST_F(StoreServiceTest, AForeignNumberDoesNotReachTheStore) {
     fs::create_directory(folder_);
     write(".seq", fmt::format("{}\n", foreign));
     EXPECT_TRUE(service_->make_room("spike", 0));
-    fs::remove_all(folder_);
+    fs::rename(folder_, fmt::format("{}-{}", folder_, foreign));
     fs::rename(folder_ + "-real", folder_);
     EXPECT_TRUE(service_->make_room("spike", 0));
     settle();
