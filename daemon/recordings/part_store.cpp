@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/recordings/part_store.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
 #include <utility>
 
+#include "daemon/store/held_store.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/steps.hpp"
@@ -57,6 +59,9 @@ Result<PartFiles> PartStore::make(std::size_t more) {
   if (!seq) return wrap(seq.error(), "number the part of a recording in {}", folder());
   PartFiles out;
   out.seq = *seq;
+  auto opened = open_file(folder(), O_RDONLY | O_DIRECTORY);
+  if (!opened) return propagate(opened.error());
+  out.folder = std::move(*opened);
   if (auto made = make_data(out, more); !made) return propagate(made.error());
   // The journal last: without one, what was made is removed at the next start.
   for (const auto& [kind, file] :
@@ -83,10 +88,16 @@ Result<void> PartStore::describe(int sidecar, const Sidecar& begun) {
   return {};
 }
 
-PartStore::Ready PartStore::ready(std::uint64_t seq, UniqueFd sidecar) {
+std::string PartStore::place_of(const UniqueFd& held) const {
+  return !held || leads_to(folder(), held) ? folder() : fmt::format("/proc/self/fd/{}", held.get());
+}
+
+PartStore::Ready PartStore::ready(std::uint64_t seq, UniqueFd sidecar, const UniqueFd& held) {
   Ready out{.data_name = part_file(PartFileKind::data, seq),
             .sidecar_name = part_file(PartFileKind::sidecar, seq),
-            .sidecar = std::move(sidecar)};
+            .sidecar = std::move(sidecar),
+            .place = place_of(held)};
+  if (out.place != folder()) return out;  // the broker makes files only in the store
   if (auto fresh = make_one()) {
     out.sidecar_name = std::move(fresh->name);
     out.sidecar = std::move(fresh->fd);
@@ -96,7 +107,8 @@ PartStore::Ready PartStore::ready(std::uint64_t seq, UniqueFd sidecar) {
 
 Result<PartStore::Committed> PartStore::commit(Ready part, const SnapshotName& name, const Sidecar& contents,
                                                const std::function<bool(std::uint64_t)>& make_room) {
-  PartialFiles made(folder(), {});
+  const std::string place = part.place.empty() ? folder() : std::move(part.place);
+  PartialFiles made(place, {});
   if (part.sidecar_name != part_file(PartFileKind::sidecar, name.seq)) made.add(part.sidecar_name);
   if (::ftruncate(part.sidecar.get(), 0) != 0 || ::lseek(part.sidecar.get(), 0, SEEK_SET) != 0)
     return sys_error(errno, "begin the sidecar of part {} again", name.seq);
@@ -104,16 +116,16 @@ Result<PartStore::Committed> PartStore::commit(Ready part, const SnapshotName& n
   output.sidecar = std::move(part.sidecar);
   output.data_name = std::move(part.data_name);
   output.sidecar_name = std::move(part.sidecar_name);
-  output.folder = folder();
+  output.folder = place;
   output.seq = name.seq;
   const auto committed = flight::commit(output, name, to_json(contents), make_room);
   if (!committed) return propagate(committed.error());
   made.keep();
-  unlink(part_file(PartFileKind::sidecar, name.seq));
-  unlink(part_file(PartFileKind::journal, name.seq));
+  unlink_in(place, part_file(PartFileKind::sidecar, name.seq));
+  unlink_in(place, part_file(PartFileKind::journal, name.seq));
   after_step(Step::part_tidied);
   Committed out{.can_sync = *committed, .unsynced = std::nullopt};
-  const auto synced = sync_folder(folder());
+  const auto synced = sync_folder(place);
   if (synced)
     out.can_sync = out.can_sync && *synced;
   else
@@ -147,10 +159,10 @@ Result<void> PartStore::take_back_sidecar(const SnapshotName& name) const {
   return {};
 }
 
-void PartStore::unlink(const std::string& name) const {
-  if (::unlink((folder() + "/" + name).c_str()) == 0 || errno == ENOENT) return;
+void PartStore::unlink_in(const std::string& place, const std::string& name) {
+  if (::unlink((place + "/" + name).c_str()) == 0 || errno == ENOENT) return;
   // A directory.
-  if (const auto store = Folder::open(folder())) static_cast<void>(store->unlink(name));
+  if (const auto store = Folder::open(place)) static_cast<void>(store->unlink(name));
 }
 
 void PartStore::remove(std::uint64_t seq) const {

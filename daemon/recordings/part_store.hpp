@@ -32,6 +32,7 @@ struct PartFiles {
   std::uint64_t seq = 0;
   UniqueFd data, journal, sidecar;  // empty
   std::vector<UniqueFd> more{};     // the same, of a directory: data.0, data.1 …
+  UniqueFd folder{};  // the store as it was then: a file system may be mounted over it before the part ends
 };
 
 class PartStore {
@@ -51,10 +52,15 @@ class PartStore {
   struct Ready {
     std::string data_name, sidecar_name;  // as they are called now
     UniqueFd sidecar;
+    std::string place = {};  // the directory that they are in; empty: the store
   };
   // Provides a file for the final sidecar. It is another file than `sidecar`, which keeps its text in case flightd is
-  // killed or the disk is full now. If the broker gives no other file, `sidecar` itself is used.
-  [[nodiscard]] Ready ready(std::uint64_t seq, UniqueFd sidecar);
+  // killed or the disk is full now. If the broker gives no other file, `sidecar` itself is used. `held`:
+  // PartFiles::folder.
+  [[nodiscard]] Ready ready(std::uint64_t seq, UniqueFd sidecar, const UniqueFd& held = {});
+  // The path of the directory that `held` is: that of the store, or one in /proc if the store's name leads to another
+  // directory now.
+  [[nodiscard]] std::string place_of(const UniqueFd& held) const;
   // The data is whole and synced: writes the sidecar, gives both their names, and removes the other files of the part.
   // `make_room`: as in SnapshotOrder. On an error, what the part is made from is still there.
   struct Committed {
@@ -77,7 +83,8 @@ class PartStore {
  private:
   [[nodiscard]] Result<UniqueFd> ask_as(const std::string& name);
   [[nodiscard]] Result<void> make_data(PartFiles& out, std::size_t more);
-  void unlink(const std::string& name) const;
+  void unlink(const std::string& name) const { unlink_in(folder(), name); }
+  static void unlink_in(const std::string& place, const std::string& name);
 
   RecorderThread& recorder_;
   Catalogue catalogue_;  // only for the next number

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <system_error>
 #include <utility>
 
 #include "daemon/recordings/running_recording.hpp"
@@ -97,6 +98,7 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   append_texts(contents.warnings, warnings);
   append_texts(contents.notes, notes);
   part.sidecar = std::move(files.sidecar);
+  part.folder = std::move(files.folder);
   if (auto again = duplicate_files(files, part); !again) return again;
   // Messages about files are only in the sidecar that is written now. When the part ends they are made again, because
   // more build-ids are known then.
@@ -229,7 +231,16 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts, bool holes_
   if (std::string owner = owner_warning(part.data_again.get()); !owner.empty())
     contents.warnings.push_back(std::move(owner));
   const auto make_room = [this](std::uint64_t bytes) { return means_.store.make_more_part_room(bytes); };
-  auto ready = files_.ready(part.seq, std::move(part.sidecar));
+  auto ready = files_.ready(part.seq, std::move(part.sidecar), part.folder);
+  const bool elsewhere = ready.place != files_.folder();
+  if (elsewhere) {
+    contents.warnings.push_back(fmt::format(
+        "{} is another directory than when this part began: a file system was mounted there, or taken away. This part "
+        "is in the one before",
+        files_.folder()));
+    callbacks_.warn({.code = std::error_code(ESTALE, std::generic_category()),
+                     .what = fmt::format("part {}: {}", contents.id, contents.warnings.back())});
+  }
   const auto committed = files_.commit(std::move(ready), part.name, contents, make_room);
   if (!committed) {
     failure_ = committed.error();
@@ -245,10 +256,11 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts, bool holes_
   else
     means_.store.snapshot_synced(committed->can_sync);
   // Again: while no snapshot with this name was there, a vacuum may have removed it.
-  keep_symbols(*part.context, contents);
+  if (!elsewhere) keep_symbols(*part.context, contents);
   finished_.push_back(contents.id);
   paths_.push_back(contents.path);
-  committed_ = CommittedPart{.name = std::move(part.name), .contents = std::move(contents)};
+  committed_.reset();
+  if (!elsewhere) committed_ = CommittedPart{.name = std::move(part.name), .contents = std::move(contents)};
   means_.store.keep_budget();
 }
 
@@ -290,7 +302,7 @@ void RunningRecording::rescue(OpenPart part, const Error& error, PartFacts facts
   }
   if (is_full(error.errno_value()))
     static_cast<void>(means_.store.make_more_part_room(std::min(part_bytes_, kRoomAtOnceBytes)));
-  const auto journal = read_file(files_.folder() + "/" + part_file(PartFileKind::journal, part.seq));
+  const auto journal = read_file(files_.place_of(part.folder) + "/" + part_file(PartFileKind::journal, part.seq));
   Result<Recovered> recovered = propagate(error);
   std::vector<int> more;
   for (const UniqueFd& file : part.more_again) more.push_back(file.get());

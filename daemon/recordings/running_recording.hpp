@@ -91,7 +91,7 @@ class RunningRecording {
  private:
   struct OpenPart {
     std::uint64_t seq = 0, number = 0;
-    UniqueFd sidecar;
+    UniqueFd folder, sidecar;          // as in PartFiles
     UniqueFd data_again;               // to finish the part if the writer could not
     std::vector<UniqueFd> more_again;  // the same, of a directory
     std::shared_ptr<PartContext> context;
