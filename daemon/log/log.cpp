@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "libcore/base/line_writer.hpp"
+#include "libcore/base/text.hpp"
 
 namespace flight::log {
 
@@ -78,7 +79,8 @@ void write(Level level, std::string_view text) {
   const auto severity = level == Level::error  ? spdlog::level::err
                         : level == Level::warn ? spdlog::level::warn
                                                : spdlog::level::info;
-  spdlog::log(severity, spdlog::string_view_t(text.data(), text.size()));
+  const std::string safe = printable(text);
+  spdlog::log(severity, spdlog::string_view_t(safe.data(), safe.size()));
 }
 
 void vwrite(Level level, fmt::string_view format, fmt::format_args args) { write(level, fmt::vformat(format, args)); }

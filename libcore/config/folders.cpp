@@ -12,9 +12,11 @@
 
 #include "libcore/base/digest.hpp"
 #include "libcore/base/nearest_word.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/config/check.hpp"
 #include "libcore/config/default_text.hpp"
 #include "libcore/config/document.hpp"
+#include "libcore/config/links.hpp"
 #include "libcore/config/look.hpp"
 #include "libcore/config/parse.hpp"
 
@@ -31,26 +33,42 @@ tl::unexpected<ConfigError> refuse(std::string file, const Error& error) {
   return tl::unexpected(ConfigError{std::move(file), 0, "", error.what, error.errno_value()});
 }
 
+// `path`, or the directory that it is in, may be a link that leads nowhere.
+tl::unexpected<ConfigError> refuse_link(const LookUp& look, const std::string& path, const Error& error) {
+  const int why = error.errno_value();
+  if (why != ENOENT && why != ELOOP) return refuse(path, error);
+  std::vector<std::string> places{path};
+  if (why == ELOOP) places.push_back(std::filesystem::path(path).parent_path().string());
+  for (const std::string& place : places) {
+    auto text = broken_link_text(look, place);
+    if (!text) return refuse(path, text.error());
+    if (!text->empty()) return refuse(place, std::move(*text));
+  }
+  return refuse(path, error);
+}
+
+// Why a file has no text. A link to one that does not exist is an error; otherwise ENOENT: it is none.
+tl::unexpected<ConfigError> refuse_text(const LookUp& look, const std::string& file, const Error& error) {
+  const int why = error.errno_value();
+  if (why == EISDIR) return refuse(file, "Is a directory, and a file is expected here: move it elsewhere");
+  if (why == EINVAL) return refuse(file, "it is not a regular file: move it elsewhere");
+  return refuse_link(look, file, error);
+}
+
 // The files NAME.json in a directory, without hidden ones; none if the directory does not exist.
 ConfigResult<std::vector<std::string>> json_files(const LookUp& look, const std::string& folder) {
   const auto found = look(Look::json_files, folder);
-  if (!found && found.error().errno_value() == ENOENT) return std::vector<std::string>();
-  if (!found) return refuse(folder, found.error());
+  if (!found && found.error().errno_value() == ENOENT) {
+    const auto link = broken_folder(look, folder);
+    if (!link) return refuse(folder, link.error());
+    if (!link->path.empty()) return refuse(link->path, link->text);
+    return std::vector<std::string>();
+  }
+  if (!found) return refuse_link(look, folder, found.error());
   std::vector<std::string> names = split_names(*found);
   if (names.size() > kMaxDropIns) return refuse(folder, fmt::format("more than {} files *.json here", kMaxDropIns));
   std::sort(names.begin(), names.end());
   return names;
-}
-
-// Why a file has no text. A link to one that does not exist is an error: its file system may be mounted later, and
-// defaults would be recorded without a word. ENOENT: it is none.
-tl::unexpected<ConfigError> refuse_text(const LookUp& look, const std::string& file, const Error& error) {
-  if (error.errno_value() != ENOENT) return refuse(file, error);
-  const auto target = look(Look::target, file);
-  if (!target) return refuse(file, target.error());
-  if (target->empty()) return refuse(file, error);
-  return refuse(file, fmt::format("it is a link to {}, which does not exist: mount its file system, or remove the link",
-                                  *target));
 }
 
 // The text; nullopt: the file does not exist.
@@ -137,13 +155,14 @@ ConfigResult<Layer> profile_layer(const LookUp& look, const std::vector<std::str
   return tl::unexpected(*check.error);
 }
 
-// A profile has the lowest rank, so a profile that it names would never apply.
+// A profile has the lowest rank, so a profile that it names would never apply, and its own name does nothing.
 std::optional<ConfigError> foreign_profile(const Value& root, const std::string& name) {
   const Value* named = root.member("profile");
-  if (named == nullptr || named->text == name) return std::nullopt;
+  if (named == nullptr) return std::nullopt;
   Check check;
   Reader(check, *named, "profile")
-      .refuse(fmt::format("a profile cannot select another profile; remove this key (its value is '{}')", name));
+      .refuse(fmt::format("a profile cannot select {}; remove this key (its value is '{}')",
+                          named->text == name ? "itself" : "another profile", excerpt(named->text)));
   return check.error;
 }
 
@@ -186,10 +205,12 @@ std::vector<std::string> unread_warnings(const Config& config) {
   std::vector<std::string> out;
   for (const std::string& path : config.unread) {
     if (out.size() == kMost) {
-      out.push_back(fmt::format("{} more files and directories beside it are not read", config.unread.size() - kMost));
+      const std::size_t more = config.unread.size() - kMost;
+      out.push_back(more == 1 ? "1 more file or directory of the configuration is not read"
+                              : fmt::format("{} more files and directories of the configuration are not read", more));
       break;
     }
-    out.push_back(fmt::format("{} is not read: only flightd.json and conf.d/*.json are", path));
+    out.push_back(fmt::format("{} is not read: only flightd.json and conf.d/*.json are", printable(path)));
   }
   return out;
 }

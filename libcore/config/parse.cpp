@@ -5,6 +5,7 @@
 
 #include "libcore/base/digest.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/config/check.hpp"
 #include "libcore/config/default_text.hpp"
 #include "libcore/config/document.hpp"
@@ -13,11 +14,11 @@
 namespace flight {
 
 std::string ConfigError::text() const {
-  if (unread) return message;
+  if (unread) return printable(message);
   std::string out = file;
   if (line > 0) out += fmt::format(":{}", line);
   if (!path.empty()) out += fmt::format(": {}", path);
-  return out.empty() ? message : fmt::format("{}: {}", out, message);
+  return printable(out.empty() ? message : fmt::format("{}: {}", out, message));
 }
 
 namespace {

@@ -93,6 +93,15 @@ TEST_F(InputStart, ConfigErrorsNameFileLineAndPath) {
   }
 }
 
+TEST_F(InputStart, AFileNameMakesNoLineOfTheLog) {
+  const std::string file = folder_ / "x\nflightd error: made up\x1b[31m.json";
+  write_text(file, "{");
+  const Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file});
+  EXPECT_EQ(check.exit_status, EX_CONFIG) << check.text();
+  EXPECT_THAT(check.err, HasSubstr("x?flightd error: made up?[31m.json"));
+  EXPECT_THAT(check.err, testing::Not(HasSubstr("\nflightd error")));
+}
+
 TEST_F(InputStart, CheckConfigPassesAGoodOne) {
   write_text(file_, stacks_config(99, "64K").dump(2));
   Outcome check = run({required_env("FLIGHTD"), "--check-config", "--config", file_});

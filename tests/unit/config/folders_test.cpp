@@ -430,5 +430,73 @@ TEST_F(Folders, WhatLooksMeantAndIsNotReadIsNamed) {
   EXPECT_THAT(unread_warnings(config).front(), HasSubstr("etc/60-site.json is not read"));
 }
 
+TEST_F(Folders, ALinkInPlaceOfADirectoryIsFollowedOrNamed) {
+  fs::create_directories(root_ + "/etc");
+  fs::create_symlink("/nowhere/conf.d", root_ + "/etc/conf.d");
+  EXPECT_EQ(refused().file, root_ + "/etc/conf.d");
+  EXPECT_THAT(refused().text(), HasSubstr("conf.d: it is a link to /nowhere/conf.d, which does not exist"));
+  fs::remove_all(root_ + "/etc");
+  fs::create_symlink("/nowhere/flightd", root_ + "/etc");
+  EXPECT_EQ(refused().file, root_ + "/etc");
+  EXPECT_THAT(refused().text(), HasSubstr("it is a link to /nowhere/flightd, which does not exist"));
+  fs::remove(root_ + "/etc");
+  // A link to a directory that has no conf.d.
+  fs::create_directories(root_ + "/elsewhere");
+  fs::create_symlink("elsewhere", root_ + "/etc");
+  static_cast<void>(good());
+  fs::remove(root_ + "/etc");
+  fs::create_symlink("etc", root_ + "/etc");
+  EXPECT_THAT(refused().text(), HasSubstr("lead back to each other"));
+  fs::remove(root_ + "/etc");
+  // The profiles beside --config FILE.
+  write("mine/flightd.json", R"({"profile": "mine"})");
+  fs::create_symlink("/nowhere/profiles", root_ + "/mine/profiles");
+  const auto config = load_config(root_ + "/mine/flightd.json", folders_);
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().file, root_ + "/mine/profiles");
+  EXPECT_THAT(config.error().text(), HasSubstr("it is a link to /nowhere/profiles, which does not exist"));
+}
+
+TEST_F(Folders, EachLinkOfAChainIsNamed) {
+  fs::create_directories(root_ + "/etc/conf.d");
+  fs::create_symlink("b", root_ + "/etc/conf.d/a.json");
+  fs::create_symlink("/nowhere/c", root_ + "/etc/conf.d/b");
+  EXPECT_THAT(refused().text(), HasSubstr("a.json: it is a link to b, a link to /nowhere/c, which does not exist"));
+  fs::remove(root_ + "/etc/conf.d/b");
+  fs::create_symlink("a.json", root_ + "/etc/conf.d/b");
+  EXPECT_THAT(refused().text(), HasSubstr("a.json: it is a link to b, a link to a.json: these links lead nowhere"));
+}
+
+TEST_F(Folders, WhatIsNoFileIsNamedOnce) {
+  const std::string path = root_ + "/etc/conf.d/x.json";
+  fs::create_directories(path);
+  EXPECT_EQ(refused().text(), path + ": Is a directory, and a file is expected here: move it elsewhere");
+  fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(refused().text(), path + ": it is not a regular file: move it elsewhere");
+}
+
+TEST_F(Folders, AProfileSelectsNoProfile) {
+  write("etc/flightd.json", R"({"profile": "mine"})");
+  write("lib/profiles/mine.json", "{\n\"profile\": \"mine\"}");
+  EXPECT_EQ(refused().line, 2);
+  EXPECT_THAT(refused().text(), HasSubstr("a profile cannot select itself"));
+  write("lib/profiles/mine.json", "{\n\"profile\": \"sched\"}");
+  EXPECT_THAT(refused().text(), HasSubstr("another profile; remove this key (its value is 'sched')"));
+}
+
+// A newline would make a line of the log that nobody has written.
+TEST_F(Folders, NamesAreMadePrintable) {
+  write("etc/conf.d/a\nb\x1b[31m.json", "{");
+  EXPECT_THAT(refused().text(), HasSubstr("conf.d/a?b?[31m.json:1: "));
+  fs::remove_all(root_ + "/etc/conf.d");
+  write("etc/conf.d/a\nb.conf", "{");
+  EXPECT_THAT(unread_warnings(good()), testing::ElementsAre(HasSubstr("conf.d/a?b.conf is not read")));
+  for (int i = 0; i < 16; ++i) write(fmt::format("etc/conf.d/{}.conf", i), "{");
+  EXPECT_EQ(unread_warnings(good()).back(), "1 more file or directory of the configuration is not read");
+  write("etc/conf.d/16.conf", "{");
+  EXPECT_EQ(unread_warnings(good()).back(), "2 more files and directories of the configuration are not read");
+}
+
 }  // namespace
 }  // namespace flight
