@@ -20,12 +20,22 @@ std::string change_text(const ReportedChange& change) {
   return out + fmt::format("  ({})\n", file_line(change.file, change.line));
 }
 
+std::string history_text(const ReloadReport& report) {
+  if (!report.changed) return "all rings kept their history";
+  if (!report.lost_history) return "channels that did not change kept their history";
+  if (report.lost_history->empty()) return "all channels kept their history";
+  std::string names;
+  for (const std::string& channel : *report.lost_history)
+    names += fmt::format("{}'{}'", names.empty() ? "" : ", ", printable(channel));
+  return report.lost_history->size() == 1 ? fmt::format("channel {} lost its history", names)
+                                          : fmt::format("channels {} lost their history", names);
+}
+
 std::string reload_text(const ReloadReport& report) {
   std::string out = fmt::format("configuration {} is in force; ", printable(report.digest));
   const bool nothing = report.changes && report.changes->empty();
   if (nothing && !report.changed) return out + "nothing changed\n";
-  const std::string history =
-      report.changed ? "channels that did not change kept their history" : "all rings kept their history";
+  const std::string history = history_text(report);
   if (!report.changes) return out + history + "\n";
   if (nothing) return out + "no value changed, but rings were opened or closed; " + history + "\n";
   out += fmt::format("{} changed, {}:\n", counted(report.changes->size(), "value"), history);

@@ -149,6 +149,7 @@ void Reloader::begin() {
   broker_done_ = changed_ = false;
   reads_ = 0;
   asked_ = std::exchange(waiting_, {});
+  note_rings();
   notify(fmt::format("RELOADING=1\nMONOTONIC_USEC={}", monotonic_now() / 1000));
   read();
 }
@@ -236,10 +237,36 @@ void Reloader::put_in_force(bool changed) {
                       .changed = changed,
                       .changes = reported(config_changes(config_.values, next_.values)),
                       .warnings = warnings_};
+  if (unattached.empty()) report.lost_history = lost_history();
   config_ = std::move(next_);
   on_config_(config_);
   if (!unattached.empty()) report.warnings.push_back(unattached);
-  finish(report);
+  const bool store_changed = std::any_of(report.changes->begin(), report.changes->end(),
+                                         [](const auto& change) { return change.path.starts_with("store."); });
+  if (!find_due_ || !store_changed) return finish(report);
+  find_due_([this, report = std::move(report)](std::string due) mutable {
+    if (!busy_) return;  // flightd ends
+    if (!due.empty()) report.warnings.push_back(std::move(due));
+    finish(report);
+  });
+}
+
+void Reloader::note_rings() {
+  rings_before_.clear();
+  for (const auto& ring : recorder_.attached()->rings) rings_before_.emplace_back(ring, ring->info().channel);
+}
+
+// Rings that are recorded on have the same object (Attached::open).
+std::vector<std::string> Reloader::lost_history() const {
+  const auto attached = recorder_.attached();
+  std::vector<std::string> out;
+  for (const auto& [before, channel] : rings_before_) {
+    const auto ring = before.lock();
+    const bool is_kept =
+        ring && std::find(attached->rings.begin(), attached->rings.end(), ring) != attached->rings.end();
+    if (!is_kept && std::find(out.begin(), out.end(), channel) == out.end()) out.push_back(channel);
+  }
+  return out;
 }
 
 void Reloader::finish(const CallResult<ReloadReport>& outcome) {

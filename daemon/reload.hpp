@@ -11,9 +11,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/notify/event_hub.hpp"
+#include "daemon/recorder/attached.hpp"
 #include "daemon/recorder/recorder_thread.hpp"
 #include "libcore/base/task_thread.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -28,13 +30,16 @@ namespace flight::daemon {
 class Reloader {
  public:
   using Done = std::function<void(const CallResult<ReloadReport>&)>;
+  using FindDue = std::function<void(std::function<void(std::string)>)>;
 
   // `reader`: used on `reading` from now on. `config`: the configuration in force. `on_config` is
   // called with each new configuration before any caller is answered; it cannot refuse it. `on_no_broker`: a reload
-  // found no broker that records. This object must outlive `recorder`'s threads: they call it.
+  // found no broker that records. `find_due`: called after `on_config` if a limit of the store changed, with a function
+  // that takes what the store will delete, for people, or nothing; empty: not needed. This object must outlive
+  // `recorder`'s threads: they call it.
   Reloader(boost::asio::io_context& loop, RecorderThread& recorder, EventHub& events,
            std::shared_ptr<ConfigReader> reader, Config config, std::unique_ptr<TaskThread> reading,
-           std::function<void(const Config&)> on_config, std::function<void()> on_no_broker)
+           std::function<void(const Config&)> on_config, std::function<void()> on_no_broker, FindDue find_due = {})
       : loop_(loop),
         recorder_(recorder),
         events_(events),
@@ -42,6 +47,7 @@ class Reloader {
         config_(std::move(config)),
         on_config_(std::move(on_config)),
         on_no_broker_(std::move(on_no_broker)),
+        find_due_(std::move(find_due)),
         reading_(std::move(reading)) {
     warnings_ = unread_warnings(config_);
   }
@@ -78,6 +84,8 @@ class Reloader {
   void answered(const Result<bool>& changed);
   [[nodiscard]] CallError refused_by_broker(const std::string& what) const;
   void put_in_force(bool changed);
+  void note_rings();
+  [[nodiscard]] std::vector<std::string> lost_history() const;
   void notify(std::string text);
   void finish(const CallResult<ReloadReport>& outcome);
   void report_to_all(const std::string& who, const CallResult<ReloadReport>& outcome);
@@ -90,8 +98,11 @@ class Reloader {
   const UniqueFd stop_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};  // wakes a reading
   Config config_, next_;
   std::vector<std::string> warnings_;
+  // When the reload began: each ring with its channel.
+  std::vector<std::pair<std::weak_ptr<const Ring>, std::string>> rings_before_;
   std::function<void(const Config&)> on_config_;
   std::function<void()> on_no_broker_;
+  FindDue find_due_;
   std::vector<Done> waiting_, asked_;  // for the next reload, and for the running one
   bool busy_ = false, broker_done_ = false, changed_ = false, stopping_ = false;
   int reads_ = 0;

@@ -18,6 +18,7 @@ namespace asio = boost::asio;
 namespace {
 
 constexpr std::chrono::seconds kStoreWait(3);  // then recording begins without the store
+constexpr std::chrono::seconds kDueWait(2);    // then a reload does not say what the store will delete
 
 }  // namespace
 
@@ -218,7 +219,8 @@ Result<void> Daemon::start_control() {
   if (!reading) return propagate(reading.error());
   reloader_ = std::make_unique<Reloader>(
       loop_, *recorder_, events_, setup_.config_reader, setup_.config, std::move(*reading),
-      [this](const Config& config) { on_config(config); }, [this] { broker_loss_->try_now(); });
+      [this](const Config& config) { on_config(config); }, [this] { broker_loss_->try_now(); },
+      [this](std::function<void(std::string)> done) { store_->find_due(kDueWait, std::move(done)); });
   status_service_ = std::make_unique<StatusService>(loop_, *recorder_, *snapshots_, *store_, *reloader_, *triggers_,
                                                     *recordings_, setup_.warnings, setup_.notes);
   router_ = std::make_unique<ControlRouter>(*status_service_, *snapshots_, *store_, *trigger_api_, *recording_,

@@ -191,7 +191,36 @@ void StoreService::refresh_use(std::chrono::milliseconds most, std::function<voi
 void StoreService::configure(const StoreConfig& config) {
   max_snapshot_bytes_ = config.max_snapshot_bytes;
   thread_->post([this, config] { budget_.use(config); });
-  keep_budget();
+}
+
+void StoreService::find_due(std::chrono::milliseconds most, std::function<void(std::string)> done) {
+  auto timer = std::make_shared<asio::steady_timer>(loop_, most);
+  auto once = std::make_shared<std::function<void(std::string)>>(std::move(done));
+  const auto give = [once](std::string text) {
+    if (auto call = std::exchange(*once, {})) call(std::move(text));
+  };
+  timer->async_wait([give, timer](const boost::system::error_code&) { give(""); });
+  thread_->post([this, give, timer] {
+    std::string text = due_text();
+    asio::post(loop_, [give, timer, text = std::move(text)] {
+      timer->cancel();
+      give(text);
+    });
+  });
+}
+
+std::string StoreService::due_text() {
+  if (!usable_) return "";
+  age_clock_.look();
+  const VacuumOutcome due = budget_.vacuum({.dry_run = true});
+  if (due.removed.empty()) return "";
+  const std::size_t count = due.removed.size();
+  return fmt::format(
+      "{} ({}) {} over the limits of the store: the next snapshot, or the hourly check, will delete {}. To keep {}, "
+      "pin "
+      "{} or raise the limits again",
+      counted(count, "snapshot"), format_bytes(due.freed_bytes), count == 1 ? "is" : "are", count == 1 ? "it" : "them",
+      count == 1 ? "it" : "some", count == 1 ? "it" : "them");
 }
 
 void StoreService::keep_budget() {

@@ -115,8 +115,11 @@ class StoreService {
   // Refreshes; `done` is called when use() is up to date, or after `most` if the disk hangs.
   void refresh_use(std::chrono::milliseconds most, std::function<void()> done);
 
-  // The budget of a new configuration.
+  // The budget of a new configuration. Deletes nothing: a limit that was lowered by mistake can be raised again.
   void configure(const StoreConfig& config);
+  // What the next vacuum will delete, for people; empty if that is nothing, or if the disk does not answer within
+  // `most`. `done` is called once, on the event loop.
+  void find_due(std::chrono::milliseconds most, std::function<void(std::string)> done);
   // Any thread: soon deletes what is over the budget.
   void keep_budget();
   // Snapshot worker's thread, before a snapshot of `trigger` with at most `most_bytes` is written: deletes what is
@@ -172,6 +175,7 @@ class StoreService {
   // Store's thread: the vacuum, and with it repairs.
   void vacuum_now();
   void tidy();
+  [[nodiscard]] std::string due_text();      // store's thread
   void log_vacuumed(VacuumOutcome outcome);  // any thread
   // Store thread. Whether the last change is durable: logged once if it is not, and in use().
   void note(const Unsynced& unsynced);

@@ -88,6 +88,7 @@ std::string to_json(const ReloadReport& report) {
   Object out{{"digest", report.digest}, {"changed", report.changed}};
   if (report.changes) out.add("changes", list_of(*report.changes));
   out.add("warnings", report.warnings);
+  if (report.lost_history) out.add("lost_history", *report.lost_history);
   return json::dump(out);
 }
 
@@ -109,6 +110,11 @@ Result<ReloadReport> parse_reload_report(std::string_view text) {
   }
   for (const json::Value& warning : object->at("warnings").items())
     if (warning.text() != nullptr) report.warnings.push_back(*warning.text());
+  if (const json::Value& lost = object->at("lost_history"); lost.is_array()) {
+    report.lost_history.emplace();
+    for (const json::Value& channel : lost.items())
+      if (channel.text() != nullptr) report.lost_history->push_back(*channel.text());
+  }
   return report;
 }
 

@@ -43,13 +43,15 @@ struct ReportedChange {
   std::string file;
   int line = 0;
 };
-// Reload, and `flightctl --json reload`: {digest, changed, changes, warnings}.
+// Reload, and `flightctl --json reload`: {digest, changed, changes, warnings, lost_history}.
 struct ReloadReport {
   std::string digest;
   bool changed = false;  // rings were closed or opened
   // nullopt: not known; flightd is older, or nothing was in force before
   std::optional<std::vector<ReportedChange>> changes{};
-  std::vector<std::string> warnings;  // settings that need a restart
+  std::vector<std::string> warnings;  // settings that need a restart, and what the store will delete
+  // The channels of before of which a ring was closed, in order; nullopt: not known.
+  std::optional<std::vector<std::string>> lost_history{};
 };
 [[nodiscard]] std::string to_json(const ReloadReport& report);
 [[nodiscard]] Result<ReloadReport> parse_reload_report(std::string_view text);

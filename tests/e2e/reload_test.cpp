@@ -63,6 +63,7 @@ TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
   EXPECT_EQ(nothing["changed"], false);
   EXPECT_EQ(nothing["changes"], Json::array());
   EXPECT_EQ(nothing["digest"], before);
+  EXPECT_EQ(nothing["lost_history"], Json::array());
 
   config_["channels"]["more"] = {{"ring", "64K"}, {"events", {"cpu-clock"}}};
   config_["channels"]["quiet"]["min_history"] = "1s";  // the history that it holds is long enough
@@ -75,6 +76,7 @@ TEST_F(Reload, WhatDidNotChangeKeepsItsHistory) {
   EXPECT_THAT(paths, testing::UnorderedElementsAre("channels.more.ring", "channels.more.events[0]",
                                                    "channels.quiet.min_history", "snapshot.compression"));
   EXPECT_TRUE(reloaded["warnings"].empty()) << reloaded.dump();
+  EXPECT_EQ(reloaded["lost_history"], Json::array());
   EXPECT_THAT(channels_of(daemon_.status()), testing::UnorderedElementsAre("stacks", "quiet", "more"));
   be_quiet(200);
   const Json sidecar = daemon_.snapshot();
@@ -132,6 +134,31 @@ TEST_F(Reload, SighupIsTheSame) {
   daemon_.process().signal(SIGHUP);
   EXPECT_TRUE(wait_until([&] { return daemon_.log().find("requested by SIGHUP: ") != std::string::npos; }, 60s));
   EXPECT_TRUE(daemon_.goes_on());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(Reload, NamesTheChannelsThatLostTheirHistory) {
+  config_["channels"]["quiet"]["ring"] = "128K";
+  write_config(config_);
+  EXPECT_EQ(daemon_.ctl_json({"reload"})["lost_history"], Json::array({"quiet"}));
+  config_["channels"].erase("quiet");
+  write_config(config_);
+  EXPECT_THAT(daemon_.ctl({"reload"}).out, HasSubstr("channel 'quiet' lost its history"));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// In an earlier version it deleted them at once, without a word.
+TEST_F(Reload, DeletesNoSnapshotAndSaysWhatWillBe) {
+  for (int i = 0; i < 4; ++i) (void)daemon_.snapshot();
+  config_["store"]["max_files"] = 2;
+  config_["store"]["keep_first"] = config_["store"]["keep_last"] = 0;
+  write_config(config_);
+  const Json reloaded = daemon_.ctl_json({"reload"});
+  EXPECT_THAT(reloaded["warnings"].dump(), HasSubstr("2 snapshots ("));
+  EXPECT_THAT(reloaded["warnings"].dump(), HasSubstr("will delete them"));
+  EXPECT_EQ(daemon_.ctl_json({"list"}).size(), 4U);
+  (void)daemon_.snapshot();
+  EXPECT_TRUE(wait_until([&] { return daemon_.ctl_json({"list"}).size() == 2U; }, 20s)) << daemon_.log();
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -195,6 +195,7 @@ TEST(Idl, DescribesReloadAndConfig) {
     EXPECT_EQ(to_json(parse_reload_report(to_json(reload)).value()), to_json(reload));
     EXPECT_EQ(nlohmann::json::parse(to_json(reload)).contains("changes"), filled > 0);
     reload.changes.emplace();
+    reload.lost_history.emplace(static_cast<std::size_t>(filled), "net");
     if (filled > 0)
       reload.changes = std::vector<ReportedChange>{{"store.max_use", "1G", "2G", "/etc/x", 3},
                                                    {"channels.net.ring", std::nullopt, "1M", "/etc/y", 4},

@@ -53,6 +53,17 @@ TEST_F(FlightctlTest, ReloadSaysWhatChanged) {
                 "  channels.net.ring = 1M, it is new  (/etc/y:4)\n"
                 "  store.max_age = 30d, it was 7d  (built-in)\n"
                 "  channels.a?.ring is gone, it was 2M\n");
+  const std::vector<ReportedChange> ring{{"channels.net.ring", "2M", "1M", "/etc/y", 4}};
+  const auto say_lost = [&](std::vector<std::string> lost) {
+    bench.on_loop([&] {
+      report.lost_history = std::move(lost);
+      return 0;
+    });
+    return say(ring, true);
+  };
+  EXPECT_THAT(say_lost({"net"}), HasSubstr("1 value changed, channel 'net' lost its history:\n"));
+  EXPECT_THAT(say_lost({"a\x1b", "net"}), HasSubstr("1 value changed, channels 'a?', 'net' lost their history:\n"));
+  EXPECT_THAT(say_lost({}), HasSubstr("1 value changed, all channels kept their history:\n"));
   const std::string many = say(std::vector<ReportedChange>(100, {"user", "a", "b", "/etc/x", 1}), false);
   EXPECT_EQ(std::count(many.begin(), many.end(), '\n'), 18);
   EXPECT_THAT(many, testing::EndsWith("  and 84 more\n"));

@@ -67,7 +67,11 @@ class DaemonBench {
     reloader = std::make_unique<Reloader>(
         loop.io, recorder(), events, std::make_shared<ConfigReader>(config_file(), config_command), *config,
         TaskThread::start("reload").value(), [this](const Config& next) { applied.push_back(next); },
-        [this] { ++no_broker; });
+        [this] { ++no_broker; },
+        [this](const std::function<void(std::string)>& done) {
+          ++due_asked;
+          done(due);
+        });
     status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, *triggers, *recordings,
                                              std::move(warnings), std::vector<std::string>());
     events.listen({.client = client_, .send = [this](const std::string& text) { seen.push_back(*parse_event(text)); }},
@@ -126,6 +130,8 @@ class DaemonBench {
   std::vector<std::string> config_command;  // of the ConfigReader; empty: it reads on the reload's thread
   int no_broker = 0;                        // reloads that found no broker that records
   std::vector<Config> applied;              // applied by reloads
+  std::string due;                          // what the store will delete after a reload
+  int due_asked = 0;
   EventHub events{[this](JournalEntry entry) { journal.push_back(std::move(entry)); }, [] {}};
   std::unique_ptr<StoreService> store;
   std::unique_ptr<Recordings> recordings;

@@ -260,6 +260,22 @@ TEST_F(ReloaderTest, WhatNeedsARestartStaysAndIsReported) {
   EXPECT_EQ(bench_.reloader->warnings(), (*outcome)->warnings);
 }
 
+TEST_F(ReloaderTest, WhatTheStoreWillDeleteIsSaidIfALimitChanged) {
+  bench_.due = "3 snapshots are over the limits";
+  bench_.write_config(kLive);
+  Outcome outcome = reload();
+  ASSERT_EQ(text_of(outcome), "accepted");
+  EXPECT_THAT((*outcome)->warnings, IsEmpty());
+  EXPECT_EQ(bench_.due_asked, 0);
+  bench_.write_config(R"({ "store": { "max_files": 3 } })");
+  outcome = reload();
+  ASSERT_EQ(text_of(outcome), "accepted");
+  EXPECT_THAT((*outcome)->warnings, ElementsAre("3 snapshots are over the limits"));
+  EXPECT_EQ(bench_.due_asked, 1);
+  EXPECT_THAT(bench_.reloader->warnings(), IsEmpty()) << "it is no state";
+  EXPECT_EQ((*outcome)->lost_history, std::vector<std::string>());
+}
+
 TEST_F(ReloaderTest, TheReportSumsUpTheMemory) {
   const ConfigMemory memory = bench_.reloader->report().memory;
   const auto cpus = online_cpus().value().size();

@@ -168,6 +168,7 @@ TEST_F(StoreServiceTest, PartsOfARunningRecordingAreNotVacuumed) {
   service_->hold_part(1);
   config_.max_files = 1;
   service_->configure(config_);
+  service_->keep_budget();
   settle();
   EXPECT_TRUE(fs::exists(files[0]));
   EXPECT_FALSE(fs::exists(files[1]));
@@ -307,7 +308,26 @@ TEST_F(StoreServiceTest, TheBudgetIsKeptAtStartAndWhenItChanges) {
   EXPECT_EQ(service_->make_room("spike", 0).value(), 0U);
   service_->configure(config_);
   settle();
+  EXPECT_EQ(rows().size(), 4U) << "a reload deletes nothing";
+  std::vector<std::string> due;
+  const auto find_due = [&](std::chrono::milliseconds most) {
+    const std::size_t before = due.size();
+    service_->find_due(most, [&due](std::string text) { due.push_back(std::move(text)); });
+    EXPECT_TRUE(run_until([&] { return due.size() > before; }));
+    return due.back();
+  };
+  EXPECT_THAT(find_due(kPatience), AllOf(testing::StartsWith("2 snapshots ("),
+                                         HasSubstr("the next snapshot, or the hourly check, will delete them")));
+  EXPECT_EQ(rows().size(), 4U);
+  hang_disk();
+  EXPECT_EQ(find_due(1ms), "") << "a disk that does not answer";
+  resume_disk();
+  settle();
+  EXPECT_EQ(due.size(), 2U) << "each is answered once";
+  service_->keep_budget();
+  settle();
   EXPECT_EQ(rows().size(), 2U);
+  EXPECT_EQ(find_due(kPatience), "");
   EXPECT_EQ(service_->make_room("spike", 0).value(), 12345U);
 }
 
