@@ -140,8 +140,10 @@ struct Config {
   std::vector<ConfigValue> values;  // all of the above, in the document's order
   // Files and directories in /etc/flightd and its conf.d that look as if they were meant, and are not read.
   std::vector<std::string> unread;
+  // Warnings about triggers and channels that a file removes, and that no file has.
+  std::vector<std::string> useless_nulls;
 };
-// A warning for each.
+// A warning for each of `unread`, and `useless_nulls`.
 [[nodiscard]] std::vector<std::string> unread_warnings(const Config& config);
 
 // A value that differs between two configurations. `file`, `line`: where it is set now; of a removed one, where it was.

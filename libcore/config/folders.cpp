@@ -18,6 +18,7 @@
 #include "libcore/config/document.hpp"
 #include "libcore/config/links.hpp"
 #include "libcore/config/look.hpp"
+#include "libcore/config/nulls.hpp"
 #include "libcore/config/parse.hpp"
 
 namespace flight {
@@ -166,6 +167,15 @@ std::optional<ConfigError> foreign_profile(const Value& root, const std::string&
   return check.error;
 }
 
+// `profile`: of the lowest rank.
+std::vector<std::string> useless_nulls(const std::vector<Value>& files, const Value& profile) {
+  const auto built_in = parse_document(built_in_config(), kBuiltInName);
+  std::vector<const Value*> roots, others{&profile};
+  for (const Value& file : files) roots.push_back(&file);
+  if (built_in) others.push_back(&*built_in);
+  return null_warnings(roots, others);
+}
+
 // Merges `layers` with the profile that they name; the last one has the highest rank.
 ConfigResult<Config> merge_layers(const LookUp& look, const std::vector<Layer>& layers,
                                   const std::vector<std::string>& profiles) {
@@ -189,12 +199,25 @@ ConfigResult<Config> merge_layers(const LookUp& look, const std::vector<Layer>& 
   if (auto error = foreign_profile(*bottom, named->profile)) return tl::unexpected(std::move(*error));
   digest.add(profile->text);
 
+  std::vector<std::string> nulls = useless_nulls(patches, *bottom);
   Value merged{.kind = Value::Kind::object};
   merge_patch(merged, std::move(*bottom));
   for (Value& patch : patches) merge_patch(merged, std::move(patch));
   auto config = finish_config(std::move(merged));
   if (!config) return config;
   config->digest = digest.text();
+  config->useless_nulls = std::move(nulls);
+  return config;
+}
+
+// One file over the default profile.
+ConfigResult<Config> single_config(const std::string& text, const std::string& file) {
+  auto config = parse_config(text, file);
+  if (!config) return config;
+  std::vector<Value> files;
+  if (auto root = parse_document(text, file)) files.push_back(std::move(*root));
+  if (const auto profile = parse_document(built_in_profile(), kBuiltInName))
+    config->useless_nulls = useless_nulls(files, *profile);
   return config;
 }
 
@@ -212,6 +235,7 @@ std::vector<std::string> unread_warnings(const Config& config) {
     }
     out.push_back(fmt::format("{} is not read: only flightd.json and conf.d/*.json are", printable(path)));
   }
+  for (const std::string& warning : config.useless_nulls) out.push_back(printable(warning));
   return out;
 }
 
@@ -232,7 +256,7 @@ ConfigResult<Config> load_config(const ConfigFolders& folders, const LookUp& loo
 ConfigResult<Config> load_config(const std::string& file, const ConfigFolders& folders, const LookUp& look) {
   auto text = look(Look::text, file);
   if (!text) return refuse_text(look, file, text.error());
-  auto config = parse_config(*text, file);
+  auto config = single_config(*text, file);
   if (!config || config->profile == Config{}.profile) return config;
   const std::filesystem::path beside = std::filesystem::path(file).parent_path() / "profiles";
   return merge_layers(look, {Layer{file, std::move(*text)}}, {beside.string(), folders.lib + "/profiles"});

@@ -498,5 +498,32 @@ TEST_F(Folders, NamesAreMadePrintable) {
   EXPECT_EQ(unread_warnings(good()).back(), "2 more files and directories of the configuration are not read");
 }
 
+TEST_F(Folders, ANullThatRemovesNothingIsAWarning) {
+  write("lib/profiles/sched.json", R"({"channels": {"sched": {"events": ["cpu-clock"]}}})");
+  write("etc/flightd.json", R"({"profile": "sched", "triggers": {"oom": null, "mine": {"external": true}}})");
+  write("etc/conf.d/a.json", "{\n\"triggers\": {\"mine\": null},\n\"channels\": {\"x\": {\"events\": [\"cycles\"]}}}");
+  write("etc/conf.d/b.json", R"({"channels": {"sched": null}})");
+  EXPECT_THAT(unread_warnings(good()), testing::IsEmpty());
+  write("etc/conf.d/c.json", "{\n\n\"triggers\": {\"omm\": null}, \"channels\": {\"shed\": null}}");
+  EXPECT_THAT(
+      unread_warnings(good()),
+      testing::ElementsAre(
+          root_ + "/etc/conf.d/c.json:3: triggers.omm: null removes nothing, because there is no trigger 'omm'; "
+                  "the nearest is 'oom'",
+          HasSubstr("channels.shed: null removes nothing, because there is no channel 'shed'; the nearest is "
+                    "'sched'")));
+  // --config FILE
+  write("own.json",
+        R"({"triggers": {"oom": null, "omm": null}, "channels": {"other": null, "x": {"events": ["cycles"]}}})");
+  const auto own = load_config(root_ + "/own.json", folders_);
+  ASSERT_TRUE(own) << own.error().text();
+  EXPECT_THAT(unread_warnings(*own), testing::ElementsAre(HasSubstr("triggers.omm"), HasSubstr("channels.other")));
+  // Not more than a few.
+  std::string many;
+  for (int i = 0; i < 40; ++i) many += fmt::format(R"({}"x{}": null)", i == 0 ? "" : ", ", i);
+  write("own.json", "{\"triggers\": {" + many + "}}");
+  EXPECT_EQ(unread_warnings(load_config(root_ + "/own.json", folders_).value()).size(), 16U);
+}
+
 }  // namespace
 }  // namespace flight
