@@ -196,9 +196,10 @@ int check(const Options& options, const Config& config) {
   if (::geteuid() == 0) {
     EventSources sources;
     if (auto tracefs = find_tracefs()) sources.tracefs = *tracefs;
-    const auto warnings = Recording::check(config, sources);
-    if (!warnings) return failed(warnings.error(), kBadConfig);
-    for (const std::string& warning : *warnings) log::warn("{}", warning);
+    const auto found = Recording::check(config, sources);
+    if (!found) return failed(found.error(), kBadConfig);
+    for (const std::string& warning : found->warnings) log::warn("{}", warning);
+    for (const std::string& note : found->notes) log::info("{}", note);
     if (auto readable = check_as_user(options, config); !readable) return failed(readable.error(), kBadConfig);
     looked_up = "all its events are available";
   } else {

@@ -84,7 +84,7 @@ Result<Recording> Recording::open(const Config& config, const EventSources& sour
   return recording;
 }
 
-Result<std::vector<std::string>> Recording::check(const Config& config, const EventSources& sources) {
+Result<Recording::Checked> Recording::check(const Config& config, const EventSources& sources) {
   auto cpus = online_cpus();
   if (!cpus) return propagate(cpus.error());
   if (cpus->empty()) return fail(std::errc::no_such_device, "sysfs lists no online CPU");
@@ -92,20 +92,19 @@ Result<std::vector<std::string>> Recording::check(const Config& config, const Ev
   const KernelFeatures features = KernelFeatures::probe(first);
   auto plan = plan_recording(config, sources, features, cpus->size(), *cpus);
   if (!plan) return propagate(plan.error());
-  std::vector<std::string> warnings = std::move(plan->warnings);
-  warnings.insert(warnings.end(), plan->notes.begin(), plan->notes.end());
+  Checked out{.warnings = std::move(plan->warnings), .notes = std::move(plan->notes)};
   for (ChannelPlan& channel : plan->channels) {
     channel.ring_bytes = kLeastRingBytes;
     std::vector<int> its_cpus = those_recorded(channel.cpus, *cpus);
     its_cpus.resize(std::min<std::size_t>(its_cpus.size(), 1));  // none: all of them are offline
     if (auto opened = OpenChannel::open(channel, features, its_cpus); !opened) return propagate(opened.error());
-    warnings.insert(warnings.end(), channel.notes.begin(), channel.notes.end());
-    for (const EventPlan& event : channel.events) add_replaced_text(channel, event, warnings, warnings);
-    if (std::string note = left_out_note(channel); !note.empty()) warnings.push_back(std::move(note));
+    out.notes.insert(out.notes.end(), channel.notes.begin(), channel.notes.end());
+    for (const EventPlan& event : channel.events) add_replaced_text(channel, event, out.warnings, out.notes);
+    if (std::string note = left_out_note(channel); !note.empty()) out.notes.push_back(std::move(note));
   }
   for (const TriggerPlan& trigger : plan->triggers)
     if (auto opened = OpenTrigger::open(trigger, features, {first}); !opened) return propagate(opened.error());
-  return warnings;
+  return out;
 }
 
 Delivery Recording::delivery() const { return state_->delivery; }

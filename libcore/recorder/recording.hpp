@@ -53,8 +53,11 @@ class Recording {
   [[nodiscard]] static Result<Recording> adopt(const Manifest& kept, KeptEvents events, const Config& config,
                                                const EventSources& sources, const KernelFeatures& features);
   // Whether open() would find every event, and the kernel accept every filter: opens them on one CPU and records
-  // nothing. Returns the warnings that open() would have.
-  [[nodiscard]] static Result<std::vector<std::string>> check(const Config& config, const EventSources& sources);
+  // nothing. Returns the warnings and notes that the manifest would have.
+  struct Checked {
+    std::vector<std::string> warnings, notes;
+  };
+  [[nodiscard]] static Result<Checked> check(const Config& config, const EventSources& sources);
   Recording(Recording&&) noexcept;
   Recording& operator=(Recording&&) noexcept;
   ~Recording();
