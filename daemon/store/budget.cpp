@@ -152,6 +152,11 @@ VacuumOutcome StoreBudget::vacuum_once(const Order& order, Progress& progress) {
   VacuumOutcome out;
   if (order.dry_run) {
     out.removed = predict_vacuum(folder_, *inventory, plan);
+    if (order.assess) {
+      if (!may_delete && limits.keep_free_bytes > space->free_bytes && !plan.still_over)
+        plan.still_over = VacuumReason::keep_free;
+      warnings_ = assess(*inventory, plan, limits);
+    }
   } else {
     VacuumDone done = flight::vacuum(folder_, *inventory, plan, order.progress);
     KeepFreeWatch::Pass pass{.free_before_bytes = space->free_bytes,

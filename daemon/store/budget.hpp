@@ -63,6 +63,7 @@ class StoreBudget {
 
   struct Order {
     bool dry_run = false;
+    bool assess = false;  // in a dry run: warnings() are those of its limits from now on
     bool by_hand =
         false;  // for a user: sidecars without data go as well, and old snapshots even if the clock is doubtful
     std::optional<IncomingSnapshot> incoming;
@@ -97,7 +98,7 @@ class StoreBudget {
   // frees `needed_bytes` and the likely size.
   [[nodiscard]] VacuumOutcome make_more_room(const std::string& trigger, std::uint64_t needed_bytes);
   // Warnings if the store is over a limit with nothing left to delete, or too small for a few snapshots. They are from
-  // the last vacuum that was not a dry run.
+  // the last vacuum that was not a dry run, or that had `assess`.
   [[nodiscard]] std::vector<std::string> warnings() const;
 
  private:

@@ -212,7 +212,7 @@ void StoreService::find_due(std::chrono::milliseconds most, std::function<void(s
 std::string StoreService::due_text() {
   if (!usable_) return "";
   age_clock_.look();
-  const VacuumOutcome due = budget_.vacuum({.dry_run = true});
+  const VacuumOutcome due = budget_.vacuum({.dry_run = true, .assess = true});
   if (due.removed.empty()) return "";
   const std::size_t count = due.removed.size();
   return fmt::format(
