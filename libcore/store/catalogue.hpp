@@ -100,8 +100,8 @@ class Catalogue {
   // The next numbers will be larger than `least`, the number of another directory. Durable before it returns.
   // EOVERFLOW: it is larger than kMaxForeignSeq, and nothing was changed.
   [[nodiscard]] Result<void> raise_seq(std::uint64_t least);
-  // The last next_seq() could not read `.seq`, or it had a number above kMaxSeq, and replaced it: the numbers of
-  // snapshots that were removed since the newest one may be used again.
+  // The last next_seq() or raise_seq() could not read `.seq`, or it had a number above kMaxSeq, and replaced it: the
+  // numbers of snapshots that were removed since the newest one may be used again.
   [[nodiscard]] const std::optional<Error>& damaged_seq() const { return damaged_seq_; }
   // Why a power failure may undo the last change by give_sidecar(), pin(), remove() or next_seq(). They succeed
   // nevertheless: it took effect.

@@ -90,6 +90,7 @@ Result<std::uint64_t> Catalogue::last_seq() const {
 }
 
 Result<void> Catalogue::raise_seq(std::uint64_t least) {
+  damaged_seq_.reset();
   if (least > kMaxForeignSeq)
     return fail(std::errc::value_too_large,
                 "the other directory has the number {}, and no flightd has given that many: {} goes on with its own "

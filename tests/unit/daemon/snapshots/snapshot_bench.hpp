@@ -71,7 +71,8 @@ class SnapshotBench {
                                         .make_more_room = [](const std::string&, std::uint64_t) { return false; },
                                         .symbols_kept = [] {},
                                         .warn = [this](const Error& error) { warn(error.what); },
-                                        .recording_id = [this] { return recording_id; }};
+                                        .recording_id = [this] { return recording_id; },
+                                        .store_warning = [this] { return store_warning; }};
     const WaitingClock& used = clock ? static_cast<const WaitingClock&>(*clock) : WaitingClock::monotonic();
     auto started = SnapshotWorker::start(*recorder.recorder, *freezer, {}, host, recorder.snapshots(),
                                          std::vector<PlannedWorker>(1), std::move(callbacks), used);
@@ -135,6 +136,7 @@ class SnapshotBench {
   std::function<void(const Result<Sidecar>&)> on_ended;
   std::function<std::optional<SidecarMetrics>()> metrics;
   std::string recording_id;           // of one that is running; before start()
+  std::string store_warning;          // before start()
   std::optional<VirtualClock> clock;  // the worker's, if a test makes it before start()
   std::unique_ptr<SnapshotWorker> worker;
 

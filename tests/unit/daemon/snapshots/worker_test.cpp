@@ -72,6 +72,14 @@ TEST_F(SnapshotWorkerTest, ASnapshotHasWhatTheRingsHeld) {
   EXPECT_EQ(files().size(), 2U) << "data and sidecar";
 }
 
+TEST_F(SnapshotWorkerTest, ItsSidecarHasTheWarningOfTheStore) {
+  bench_.store_warning = "it is another directory";
+  start();
+  const auto taken = take();
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_THAT(taken->warnings, Contains("it is another directory"));
+}
+
 // A pause would be a hole in the recording.
 TEST_F(SnapshotWorkerTest, WhileARecordingRunsRingsAreCopiedLive) {
   bench_.recording_id = "12";
