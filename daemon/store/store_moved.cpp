@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Another directory has the name of the store: a file system was mounted there, or taken away. Or
-// none has it any more, and it is made again.
+// Another directory has the name of the store: a file system was mounted there, or taken away. Or none has it any more,
+// and it is made again.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -201,7 +201,7 @@ TEST_F(InputRunning, SnapshotsFolderThatWentAway) {
   // It is made again, and the numbers go on.
   EXPECT_EQ(daemon_.snapshot()["id"], std::to_string(before + 1));
   EXPECT_THAT(daemon_.log(), HasSubstr("flightd has made it again"));
-  fs::remove_all(daemon_.snapshots_dir());
+  fs::rename(daemon_.snapshots_dir(), folder_ / "state/second");
   write_text(daemon_.snapshots_dir(), "in its place");
   EXPECT_THAT(refused({"snapshot"}, "io.flightd.Recorder."), HasSubstr(daemon_.snapshots_dir()));
   EXPECT_EQ(daemon_.ctl({"status"}).exit_status, 0);
