@@ -67,8 +67,10 @@ struct Filter {
       return matches(unit, one) || matches(unit + ".service", one);
     });
   }
+  // A backslash is an escape of glob(7), or a part of the name: systemd writes web\x2dshop.service for web-shop.
   [[nodiscard]] static bool matches(const std::string& pattern, const std::string& text) {
-    return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0;
+    return ::fnmatch(pattern.c_str(), text.c_str(), 0) == 0 ||
+           ::fnmatch(pattern.c_str(), text.c_str(), FNM_NOESCAPE) == 0;
   }
 };
 

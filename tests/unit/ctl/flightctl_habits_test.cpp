@@ -119,6 +119,22 @@ TEST_F(FlightctlTest, ListTakesPatternsOfTriggersAndUnits) {
   EXPECT_EQ(all[0]["units"], nlohmann::json({"other.service", "nginx.service"}));
 }
 
+// systemd escapes a '-' in the name of an instance or a mount; `info` prints such a name as it is.
+TEST_F(FlightctlTest, ListTakesTheEscapedNamesOfUnits) {
+  std::vector<CatalogueRow> rows(2);
+  rows[0].id = "1", rows[0].path = "/x", rows[0].time = "2026-11-20T03:12:04.123Z", rows[0].trigger = "oom";
+  rows[0].units = {"web\\x2dshop.service"};
+  rows[1] = rows[0];
+  rows[1].id = "2", rows[1].units = {"shop*.service"};
+  bench.backend.rows_to_report = to_json(rows);
+  run();
+  for (const char* unit : {"web\\x2dshop.service", "web\\x2dshop", "web\\x2d*", "web\\\\x2dshop"}) {
+    const Outcome found = ctl({"--json", "list", "-u", unit});
+    EXPECT_THAT(found.out, AllOf(HasSubstr("\"1\""), Not(HasSubstr("\"2\"")))) << unit;
+  }
+  EXPECT_THAT(ctl({"--json", "list", "-u", "shop\\*"}).out, AllOf(HasSubstr("\"2\""), Not(HasSubstr("\"1\""))));
+}
+
 TEST_F(FlightctlTest, InfoOfSeveralIsOneAfterTheOther) {
   run();
   for (int number = 0; number < 2; ++number) ASSERT_EQ(ctl({"snapshot"}).code, 0);
