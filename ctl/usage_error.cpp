@@ -33,10 +33,11 @@ struct Fault {
   std::string command;  // whose --help explains it
 };
 
-// The commands that were given, `app` first, and the place of the name of each.
+// The commands that were given, `app` first, the place of the name of each, and which words belong to an option.
 struct Given {
   std::vector<CLI::App*> commands;
   std::vector<std::size_t> places;
+  std::vector<bool> taken;  // of each word: it is a command, an option, or an option's value
 
   // The command line up to `place`: "flightctl triggers".
   [[nodiscard]] std::string before(std::size_t place) const {
@@ -53,17 +54,6 @@ struct Given {
   }
 };
 
-Given given_commands(CLI::App& app, Words words) {
-  Given out{.commands = {&app}, .places = {0}};
-  for (auto below = app.get_subcommands(); !below.empty(); below = out.commands.back()->get_subcommands()) {
-    std::size_t place = out.places.back() + 1;
-    while (place < words.size() && !below.front()->check_name(words[place])) ++place;
-    out.commands.push_back(below.front());
-    out.places.push_back(place);
-  }
-  return out;
-}
-
 bool gives(std::string_view word, const CLI::Option& option) {
   for (const std::string& name : option.get_lnames())
     if (word == "--" + name || word.starts_with("--" + name + "=")) return true;
@@ -72,15 +62,63 @@ bool gives(std::string_view word, const CLI::Option& option) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return word.starts_with("-" + name); });
 }
 
-std::size_t word_at(Words words, const std::string& word) {
-  const auto found = std::find_if(words.begin() + 1, words.end(), [&](const char* one) { return word == one; });
+// The option of one of `commands` that the word gives; nullptr: none.
+const CLI::Option* option_of(const std::vector<CLI::App*>& commands, std::string_view word) {
+  for (CLI::App* command : commands)
+    for (const CLI::Option* option : command->get_options())
+      if (gives(word, *option)) return option;
+  return nullptr;
+}
+
+// Whether the option's value is the word behind this one.
+bool value_follows(std::string_view word, const CLI::Option& option) {
+  const bool takes_value = option.get_items_expected_max() > 0;
+  return takes_value && word.find('=') == std::string_view::npos && (word.starts_with("--") || word.size() == 2);
+}
+
+Given given_commands(CLI::App& app, Words words) {
+  Given out{.commands = {&app}, .places = {0}, .taken = std::vector<bool>(words.size(), false)};
+  bool options_end = false;  // behind "--"
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    const auto below = out.commands.back()->get_subcommands();
+    if (!below.empty() && below.front()->check_name(words[i])) {
+      out.commands.push_back(below.front());
+      out.places.push_back(i);
+      out.taken[i] = true;
+    } else if (!options_end && word == "--") {
+      options_end = out.taken[i] = true;
+    } else if (!options_end && word.starts_with('-')) {
+      const CLI::Option* option = option_of(out.commands, word);
+      out.taken[i] = option != nullptr;
+      if (option != nullptr && value_follows(word, *option) && i + 1 < words.size()) out.taken[++i] = true;
+    }
+  }
+  return out;
+}
+
+// The place of the first such word that is not taken.
+std::size_t word_at(Words words, const std::vector<bool>& taken, const std::string& word) {
+  for (std::size_t i = 1; i < words.size(); ++i)
+    if (!taken[i] && word == words[i]) return i;
+  return words.size();
+}
+
+std::size_t typed_at(const CLI::Option& option, const std::string& value, Words words, const Given& given) {
+  if (option.get_lnames().empty() && option.get_snames().empty()) return word_at(words, given.taken, value);
+  const auto found = std::find_if(words.begin() + 1, words.end(), [&](const char* one) { return gives(one, option); });
   return static_cast<std::size_t>(found - words.begin());
 }
 
-std::size_t typed_at(const CLI::Option& option, const std::string& value, Words words) {
-  if (option.get_lnames().empty() && option.get_snames().empty()) return word_at(words, value);
-  const auto found = std::find_if(words.begin() + 1, words.end(), [&](const char* one) { return gives(one, option); });
-  return static_cast<std::size_t>(found - words.begin());
+// Also with the arguments that the commands have accepted.
+std::vector<bool> taken_with_arguments(Words words, const Given& given) {
+  std::vector<bool> out = given.taken;
+  for (const CLI::App* command : given.commands)
+    for (const CLI::Option* option : command->get_options())
+      if (option->get_lnames().empty() && option->get_snames().empty())
+        for (const std::string& value : option->results())
+          if (const std::size_t place = word_at(words, out, value); place < words.size()) out[place] = true;
+  return out;
 }
 
 // The complaint of the option's check about a value; empty: it has none.
@@ -92,11 +130,12 @@ std::string complaint_of(CLI::Option& option, std::string value) {
   }
 }
 
-void add_wrong_values(CLI::App& command, const std::string& name, Words words, std::vector<Fault>& faults) {
+void add_wrong_values(CLI::App& command, const std::string& name, Words words, const Given& given,
+                      std::vector<Fault>& faults) {
   for (CLI::Option* option : command.get_options())
     for (const std::string& value : option->results())
       if (const std::string wrong = complaint_of(*option, value); !wrong.empty()) {
-        faults.push_back({.place = typed_at(*option, value, words),
+        faults.push_back({.place = typed_at(*option, value, words, given),
                           .text = fmt::format("{}: {}", option->get_name(), wrong),
                           .command = name});
         break;
@@ -144,10 +183,13 @@ std::string unknown_text(CLI::App& app, const Given& given, std::size_t last, co
 
 void add_unknown(CLI::App& app, const Given& given, Words words, std::vector<Fault>& faults) {
   std::vector<std::string> unknown = app.remaining(true);
+  std::erase(unknown, "--");  // the end of the options is none
   if (unknown.empty()) return;
-  std::stable_sort(unknown.begin(), unknown.end(),
-                   [&](const std::string& a, const std::string& b) { return word_at(words, a) < word_at(words, b); });
-  const std::size_t place = word_at(words, unknown.front());
+  const std::vector<bool> taken = taken_with_arguments(words, given);
+  std::stable_sort(unknown.begin(), unknown.end(), [&](const std::string& a, const std::string& b) {
+    return word_at(words, taken, a) < word_at(words, taken, b);
+  });
+  const std::size_t place = word_at(words, taken, unknown.front());
   faults.push_back({.place = place,
                     .text = unknown_text(app, given, given.last_before(place), unknown),
                     .command = given.before(place)});
@@ -160,7 +202,7 @@ std::string usage_error_text(CLI::App& app, const CLI::ParseError& error, std::s
   std::vector<Fault> faults;
   add_unknown(app, given, words, faults);
   const std::string whole = given.before(words.size());
-  for (CLI::App* command : given.commands) add_wrong_values(*command, whole, words, faults);
+  for (CLI::App* command : given.commands) add_wrong_values(*command, whole, words, given, faults);
   faults.push_back({.place = words.size(), .text = usage_text(error.what()), .command = whole});
   const auto first =
       std::min_element(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) { return a.place < b.place; });

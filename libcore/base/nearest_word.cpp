@@ -77,7 +77,9 @@ std::string unknown_words(const std::vector<std::string>& words, const std::vect
 }
 
 std::string usage_text(const std::string& error) {
-  constexpr std::string_view kBefore = ": 1 required ", kBehind = " missing";
+  constexpr std::string_view kBefore = ": 1 required ", kBehind = " missing", kOften = ": At Most 1 required";
+  if (const std::size_t end = error.find(kOften); end != std::string::npos)
+    return error.substr(0, end) + " can be given only once";
   const std::size_t at = error.find(kBefore);
   if (at == std::string::npos || !error.ends_with(kBehind)) return error;
   const std::size_t from = at + kBefore.size();

@@ -23,7 +23,8 @@ namespace flight {
 [[nodiscard]] std::string unknown_words(const std::vector<std::string>& words, const std::vector<std::string>& options,
                                         const std::vector<std::string>& commands, const std::string& within = "");
 
-// Converts CLI11's "--host: 1 required HOST missing" to "--host needs a value: HOST"; other texts are unchanged.
+// Converts CLI11's "--host: 1 required HOST missing" to "--host needs a value: HOST", and its text about an option that
+// was given twice; other texts are unchanged.
 [[nodiscard]] std::string usage_text(const std::string& error);
 
 // The usage error with a reference to the program's help: "ERROR; see flightd --help".

@@ -50,6 +50,7 @@ TEST(UnknownWords, OfACommandStandBehindIt) {
 TEST(UsageText, AMissingValueHasAPlainMessage) {
   EXPECT_THAT(usage_text("--host: 1 required HOST missing"),
               AllOf(StartsWith("--host "), HasSubstr("value"), EndsWith(": HOST"), Not(HasSubstr("required"))));
+  EXPECT_EQ(usage_text("--unit: At Most 1 required but received 2"), "--unit can be given only once");
   EXPECT_EQ(usage_text("--until requires --since"), "--until requires --since");
   EXPECT_EQ(usage_text(""), "");
 }

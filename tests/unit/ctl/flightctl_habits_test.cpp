@@ -65,6 +65,32 @@ TEST_F(FlightctlTest, TheFirstTypedFaultIsReported) {
   EXPECT_THAT(said({"snapshot", "--since", "now", "--last", "x"}), StartsWith("flightctl: --last: 'x' is not a"));
 }
 
+// The place of a word is not that of an equal one: a command's name, or the value of an option.
+TEST_F(FlightctlTest, AWordThatIsTypedTwiceIsTheOneThatIsWrong) {
+  const auto said = [this](const std::vector<std::string>& words) { return ctl(words).err; };
+  EXPECT_EQ(said({"status", "status"}), "flightctl: too many arguments: 'status'; see flightctl status --help\n");
+  EXPECT_EQ(said({"list", "list"}), "flightctl: too many arguments: 'list'; see flightctl list --help\n");
+  EXPECT_THAT(said({"triggers", "triggers"}),
+              AllOf(StartsWith("flightctl: there is no command 'triggers triggers'"), Not(HasSubstr("did you mean"))));
+  EXPECT_THAT(said({"snapshot", "--reason", "foo", "--last", "x", "foo"}), StartsWith("flightctl: --last: 'x' is not"));
+  EXPECT_THAT(said({"--host", "list", "list", "list"}), HasSubstr("too many arguments: 'list'; see flightctl list"));
+  EXPECT_THAT(said({"config", "store", "store"}), HasSubstr("too many arguments: 'store'; see flightctl config"));
+}
+
+TEST_F(FlightctlTest, ADoubleDashEndsTheOptions) {
+  run();
+  EXPECT_EQ(ctl({"--", "pause"}).out, ctl({"pause"}).out);
+  EXPECT_EQ(ctl({"--", "pause"}).code, 0);
+  EXPECT_THAT(ctl({"--", "lst"}).err, StartsWith("flightctl: there is no command 'lst': did you mean 'list'?"));
+  EXPECT_THAT(ctl({"pause", "--", "x"}).err, StartsWith("flightctl: too many arguments: 'x'"));
+}
+
+TEST_F(FlightctlTest, AnOptionThatIsGivenTwiceIsSaidSo) {
+  EXPECT_EQ(ctl({"list", "-u", "a", "-u", "b"}).err,
+            "flightctl: --unit can be given only once; see flightctl list --help\n");
+  EXPECT_THAT(ctl({"list", "--trigger", "a", "--trigger=b"}).err, HasSubstr("--trigger can be given only once"));
+}
+
 TEST_F(FlightctlTest, ExtraWordsAreNamedInOrder) {
   EXPECT_THAT(ctl({"pause", "one", "two", "three"}).err, HasSubstr("too many arguments: 'one' 'two' 'three'"));
 }
