@@ -10,8 +10,18 @@
 namespace flight {
 namespace {
 
+constexpr std::string_view kSizeSuffixes = "KMG";  // those of parse_bytes()
+
 tl::unexpected<CallError> refuse_parameter(std::string_view parameter, std::string_view message) {
   return tl::unexpected(invalid_parameter(parameter, message));
+}
+
+// As people type it: "1M".
+std::string size_word(std::uint64_t bytes) {
+  constexpr std::uint64_t kStep = 1024;
+  std::size_t step = 0;
+  for (; step < kSizeSuffixes.size() && bytes >= kStep && bytes % kStep == 0; ++step) bytes /= kStep;
+  return step == 0 ? std::to_string(bytes) : std::to_string(bytes) + kSizeSuffixes[step - 1];
 }
 
 }  // namespace
@@ -53,12 +63,26 @@ CallResult<std::optional<std::uint64_t>> Parameters::usec(const char* key, std::
   return usec;
 }
 
-CallResult<std::optional<std::uint64_t>> Parameters::whole(const char* key, std::uint64_t most) const {
+CallResult<std::optional<std::uint64_t>> Parameters::nanoseconds(const char* key, std::uint64_t most_ns) const {
+  constexpr std::uint64_t kDayNs = 86'400ULL * 1'000'000'000;
   const json::Value& value = object_.at(key);
   if (value.is_null()) return std::nullopt;
   const auto number = value.whole<std::uint64_t>();
-  if (!number || *number > most)
-    return refuse_parameter(key, fmt::format("'{}' must be a whole number from 0 to {}", key, most));
+  if (!number)
+    return refuse_parameter(key, fmt::format("'{}' must be a whole number of nanoseconds, not negative", key));
+  if (*number > most_ns)
+    return refuse_parameter(key, fmt::format("'{}' may be at most {} days", key, most_ns / kDayNs));
+  return number;
+}
+
+CallResult<std::optional<std::uint64_t>> Parameters::bytes(const char* key, std::uint64_t least,
+                                                           std::uint64_t most) const {
+  const json::Value& value = object_.at(key);
+  if (value.is_null()) return std::nullopt;
+  const auto number = value.whole<std::uint64_t>();
+  if (!number) return refuse_parameter(key, fmt::format("'{}' must be a whole number of bytes, not negative", key));
+  if (*number < least || *number > most)
+    return refuse_parameter(key, fmt::format("'{}' must be from {} to {}", key, size_word(least), size_word(most)));
   return number;
 }
 

@@ -27,8 +27,11 @@ class Parameters {
   [[nodiscard]] CallResult<std::optional<bool>> flag(const char* key) const;
   // Microseconds, a whole number of at most `max_usec`.
   [[nodiscard]] CallResult<std::optional<std::uint64_t>> usec(const char* key, std::uint64_t max_usec) const;
-  // A whole number of at most `most`.
-  [[nodiscard]] CallResult<std::optional<std::uint64_t>> whole(const char* key, std::uint64_t most) const;
+  // Nanoseconds, a whole number of at most `most_ns`.
+  [[nodiscard]] CallResult<std::optional<std::uint64_t>> nanoseconds(const char* key, std::uint64_t most_ns) const;
+  // A number of bytes from `least` to `most`. Messages have them as people type sizes: "from 1M to 1G".
+  [[nodiscard]] CallResult<std::optional<std::uint64_t>> bytes(const char* key, std::uint64_t least,
+                                                               std::uint64_t most) const;
   // A list of at most `most` texts; empty if it is missing.
   [[nodiscard]] CallResult<std::vector<std::string>> texts(const char* key, std::size_t most) const;
   // One line of text, of at most kMaxReasonBytes, without control characters; empty if it is missing.

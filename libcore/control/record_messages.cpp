@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/control/record_messages.hpp"
 
-#include <tuple>
 #include <utility>
 
 #include "libcore/base/finite.hpp"
@@ -33,19 +32,6 @@ void read_progress(const json::Reader& in, RecordProgress& out) {
   in.values("finished", out.finished);
 }
 
-CallResult<void> check_numbers(const RecordParameters& parameters) {
-  if (parameters.for_ns && *parameters.for_ns == 0)
-    return tl::unexpected(invalid_parameter("for_ns", "'for_ns' must be more than 0"));
-  const auto refuse = [](const char* key, std::uint64_t least, std::uint64_t most) {
-    return tl::unexpected(invalid_parameter(key, fmt::format("'{}' must be from {} to {} bytes", key, least, most)));
-  };
-  if (parameters.max_bytes && *parameters.max_bytes < kMinRecordingBytes)
-    return refuse("max_bytes", kMinRecordingBytes, kMaxRecordingBytes);
-  if (parameters.part_bytes && *parameters.part_bytes < kMinRecordingBytes)
-    return refuse("part_bytes", kMinRecordingBytes, kMaxRecordPartBytes);
-  return {};
-}
-
 }  // namespace
 
 CallResult<RecordParameters> parse_record_parameters(std::string_view parameters) {
@@ -56,17 +42,19 @@ CallResult<RecordParameters> parse_record_parameters(std::string_view parameters
   auto reason = given->reason("reason");
   if (!reason) return tl::unexpected(reason.error());
   out.reason = std::move(*reason);
-  const auto past = given->whole("past_ns", kMaxRecordNs);
+  const auto past = given->nanoseconds("past_ns", kMaxRecordNs);
   if (!past) return tl::unexpected(past.error());
   out.past_ns = past->value_or(0);
-  for (const auto& [key, most, field] :
-       {std::tuple<const char*, std::uint64_t, std::optional<std::uint64_t>*>("for_ns", kMaxRecordNs, &out.for_ns),
-        {"max_bytes", kMaxRecordingBytes, &out.max_bytes},
-        {"part_bytes", kMaxRecordPartBytes, &out.part_bytes}}) {
-    const auto number = given->whole(key, most);
-    if (!number) return tl::unexpected(number.error());
-    *field = *number;
-  }
+  const auto duration = given->nanoseconds("for_ns", kMaxRecordNs);
+  if (!duration) return tl::unexpected(duration.error());
+  if (*duration == 0U) return tl::unexpected(invalid_parameter("for_ns", "'for_ns' must be more than 0"));
+  out.for_ns = *duration;
+  const auto all_bytes = given->bytes("max_bytes", kMinRecordingBytes, kMaxRecordingBytes);
+  if (!all_bytes) return tl::unexpected(all_bytes.error());
+  out.max_bytes = *all_bytes;
+  const auto part_bytes = given->bytes("part_bytes", kMinRecordingBytes, kMaxRecordPartBytes);
+  if (!part_bytes) return tl::unexpected(part_bytes.error());
+  out.part_bytes = *part_bytes;
   auto channels = given->texts("channels", kMaxRecordChannels);
   if (!channels) return tl::unexpected(channels.error());
   out.channels = std::move(*channels);
@@ -75,7 +63,6 @@ CallResult<RecordParameters> parse_record_parameters(std::string_view parameters
   if (*layout && **layout != "file" && **layout != "directory")
     return tl::unexpected(invalid_parameter("layout", "'layout' must be 'file' or 'directory'"));
   out.layout = std::move(*layout);
-  if (auto checked = check_numbers(out); !checked) return tl::unexpected(checked.error());
   return out;
 }
 

@@ -55,6 +55,21 @@ TEST(RecordParametersTest, BlamesTheOneThatIsWrong) {
   }
 }
 
+// The same text as for people: flightctl replaces only the name.
+TEST(RecordParametersTest, LimitsAreAsPeopleTypeThem) {
+  const auto said = [](const std::string& text) {
+    const auto refused = parse_record_parameters(text);
+    return refused ? std::string() : member(refused.error().parameters, "message");
+  };
+  EXPECT_EQ(said(R"({"part_bytes":5368709120})"), "\"'part_bytes' must be from 1M to 1G\"");
+  EXPECT_EQ(said(R"({"part_bytes":1024})"), "\"'part_bytes' must be from 1M to 1G\"");
+  EXPECT_EQ(said(R"({"max_bytes":0})"), "\"'max_bytes' must be from 1M to 1073741824G\"");
+  EXPECT_EQ(said(R"({"max_bytes":"1M"})"), "\"'max_bytes' must be a whole number of bytes, not negative\"");
+  EXPECT_EQ(said(R"({"past_ns":40000000000000000})"), "\"'past_ns' may be at most 366 days\"");
+  EXPECT_EQ(said(R"({"for_ns":40000000000000000})"), "\"'for_ns' may be at most 366 days\"");
+  EXPECT_EQ(said(R"({"part_bytes":1073741824,"max_bytes":1048576})"), "");
+}
+
 TEST(RecordReplies, StepsAreReadAsTheyAreWritten) {
   const auto first = parse_record_step(record_reply("12", std::nullopt));
   ASSERT_TRUE(first);

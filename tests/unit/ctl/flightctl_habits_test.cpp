@@ -114,6 +114,10 @@ TEST_F(FlightctlTest, MessagesHaveOptionsAndNotTheInterfacesNames) {
         << said;
   }
   EXPECT_THAT(ctl({"snapshot", "--post", "61s"}).err, HasSubstr("--post may be at most 60 s"));
+  EXPECT_THAT(ctl({"record", "--switch-size", "5G"}).err, HasSubstr("--switch-size must be from 1M to 1G"));
+  EXPECT_THAT(ctl({"record", "--switch-size", "1K"}).err, HasSubstr("--switch-size must be from 1M to 1G"));
+  EXPECT_THAT(ctl({"record", "--max-size", "1K"}).err, HasSubstr("--max-size must be from 1M to "));
+  EXPECT_THAT(ctl({"record", "--past", "2000d"}).err, HasSubstr("--past may be at most 366 days"));
 }
 
 TEST_F(FlightctlTest, ListTakesPatternsOfTriggersAndUnits) {
