@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 
 #include "ctl/child.hpp"
 #include "ctl/fetch.hpp"
@@ -19,6 +20,7 @@
 #include "ctl/output.hpp"
 #include "ctl/pager.hpp"
 #include "ctl/remote_folder.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/base/data_folder.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/inherited_state.hpp"
@@ -117,16 +119,38 @@ std::string queue_limit(const std::string& perf) {
   return line.ends_with("=0") ? "" : line;
 }
 
+// Whether an option of perf is given, alone or with a value behind "=".
+bool is_given(const std::vector<std::string>& arguments, std::string_view option) {
+  return std::any_of(arguments.begin(), arguments.end(), [option](std::string_view word) {
+    return word.starts_with(option) && (word.size() == option.size() || word[option.size()] == '=');
+  });
+}
+
+// perf neither asks what the terminal can do, nor for $NO_COLOR: on a dumb one it ends with an error, or prints escape
+// sequences.
+std::vector<std::string> for_this_terminal(const std::vector<std::string>& arguments) {
+  if (::isatty(STDOUT_FILENO) != 1) return {};
+  const bool dumb = !takes_escapes(STDOUT_FILENO);
+  const bool chosen = is_given(arguments, "--stdio") || is_given(arguments, "--stdio2") ||
+                      is_given(arguments, "--tui") || is_given(arguments, "--gtk");
+  const char* const no_color = std::getenv("NO_COLOR");
+  std::vector<std::string> out;
+  if (dumb && !chosen) out.emplace_back("--stdio");
+  if (dumb || (no_color != nullptr && *no_color != '\0')) out.emplace_back("--stdio-color=never");
+  return out;
+}
+
 // At a terminal perf shows a report itself, or prints it through a pager: with --stdio always, otherwise where it
-// cannot show it, or prints something else. If that pager does not exist, perf gets none.
+// cannot show it, or prints something else. If that pager does not exist, perf gets none. Nor on a dumb terminal, if
+// none is named: less(1) needs another one.
 void settle_pager(const std::vector<std::string>& arguments) {
   if (::isatty(STDOUT_FILENO) != 1) return;
+  const bool named = std::getenv("PERF_PAGER") != nullptr || std::getenv("PAGER") != nullptr;
+  if (!named && !takes_escapes(STDOUT_FILENO)) ::setenv("PERF_PAGER", "cat", 1);
   const std::string missing = missing_pager();
   if (missing.empty()) return;
   ::setenv("PERF_PAGER", "cat", 1);
-  const bool prints = std::any_of(arguments.begin(), arguments.end(),
-                                  [](const std::string& word) { return word == "--stdio" || word == "--stdio2"; });
-  if (prints)
+  if (is_given(arguments, "--stdio") || is_given(arguments, "--stdio2"))
     static_cast<void>(print(stderr, fmt::format("flightctl: {}: the report is printed without a pager\n", missing)));
 }
 
@@ -177,12 +201,14 @@ int run_report(const Common& common, const ReportOptions& options) {
   if (perf.empty() && from_environment != nullptr) perf = from_environment;
   std::vector<std::string> words{perf.empty() ? "perf" : perf, "report", "-i", data_path};
   if (symbols) words.insert(words.end(), {"--kallsyms", path_of(*symbols)});
-  words.insert(words.end(), options.arguments.begin(), options.arguments.end());
+  std::vector<std::string> arguments = for_this_terminal(options.arguments);
+  arguments.insert(arguments.end(), options.arguments.begin(), options.arguments.end());
+  words.insert(words.end(), arguments.begin(), arguments.end());
   if (const std::string limit = queue_limit(words[0]); !limit.empty())
     static_cast<void>(print(stderr, fmt::format("flightctl: perf's configuration has {}: if perf cannot allocate "
                                                 "memory, remove that or set PERF_CONFIG=/dev/null\n",
                                                 printable(limit))));
-  settle_pager(options.arguments);
+  settle_pager(arguments);
   return become(common, words);
 }
 

@@ -203,7 +203,7 @@ TEST_F(Report, APagerThatDoesNotExistIsNamedAndLeftOut) {
     Arguments words{"report", "--perf", perf, id_};
     words.insert(words.end(), more.begin(), more.end());
     ChildOptions options;
-    options.env = {"PAGER=" + pager};
+    options.env = {"PAGER=" + pager, "TERM=xterm"};
     options.prepare = [&path] {
       unsetenv("PERF_PAGER");
       dup2(open(path.c_str(), O_RDWR | O_NOCTTY), STDOUT_FILENO);
