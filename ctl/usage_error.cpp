@@ -158,6 +158,10 @@ std::vector<std::string> owners_of(CLI::App& app, std::string_view word) {
 std::string unknown_text(CLI::App& app, const Given& given, std::size_t last, const std::vector<std::string>& unknown) {
   const std::string_view word = std::string_view(unknown.front()).substr(0, unknown.front().find('='));
   const bool is_option = word.starts_with("-") && word.size() > 1;
+  if (is_option && last > 0 && given.commands[last]->get_name() == "report")
+    return fmt::format(
+        "there is no option '{0}': options of perf come after the ID, as in `flightctl report latest {0}`",
+        printable(word));
   if (is_option && word.starts_with("--")) {
     const auto owners = owners_of(app, word);
     if (!owners.empty())

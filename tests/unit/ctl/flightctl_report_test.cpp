@@ -53,5 +53,12 @@ TEST_F(ReportTest, NoColorIsForPerfToo) {
   EXPECT_THAT(said({}, {"TERM=xterm", "NO_COLOR=1"}), Not(HasSubstr("--stdio >")));
 }
 
+TEST_F(ReportTest, AnOptionOfPerfWithoutAnIdIsExplained) {
+  EXPECT_THAT(
+      ctl({"report", "--stdio"}).err,
+      HasSubstr("no option '--stdio': options of perf come after the ID, as in `flightctl report latest --stdio`"));
+  EXPECT_THAT(ctl({"report", "--sort", "comm"}).err, HasSubstr("`flightctl report latest --sort`"));
+}
+
 }  // namespace
 }  // namespace flight
