@@ -106,21 +106,17 @@ void add_snapshot(CLI::App& app, SnapshotOptions& options) {
 }
 
 void add_record(CLI::App& app, RecordOptions& options) {
-  CLI::App* command =
-      app.add_subcommand("record", "Record into files from now on, after the held past, until Ctrl-C or for some time");
+  CLI::App* command = app.add_subcommand("record", "Record into files from now on, until Ctrl-C or for some time");
   std::vector<CLI::Option*> all;
   const auto add = [&](const char* name, std::string& value, const char* what, const char* type,
                        std::string (*check)(const std::string&)) {
     all.push_back(command->add_option(name, value, what)->type_name(type)->check(check));
   };
-  add("--past", options.past, "begin with this much of what the rings hold: 10s, 5min; default: nothing", "DURATION",
-      &check_span);
-  add("--for", options.duration, "end after this time; default: at Ctrl-C, or record --stop", "DURATION", &check_span);
-  add("--max-size", options.max_size, "end at this size: 500M, 2G; default: record.max_size", "SIZE", &check_size);
-  add("--switch-size", options.switch_size, "begin the next part at this size: 64M; default: record.switch_size",
-      "SIZE", &check_size);
-  add("--layout", options.layout, "the form of a part: file or directory; default: record.layout", "LAYOUT",
-      &check_not_empty);
+  add("--past", options.past, "begin with this much of what the rings hold: 10s", "DURATION", &check_span);
+  add("--for", options.duration, "end after this time; default: at Ctrl-C or --stop", "DURATION", &check_span);
+  add("--max-size", options.max_size, "end at this size: 500M; default: record.max_size", "SIZE", &check_size);
+  add("--switch-size", options.switch_size, "size of a part: 64M; default: record.switch_size", "SIZE", &check_size);
+  add("--layout", options.layout, "file or directory; default: record.layout", "LAYOUT", &check_not_empty);
   add("--reason", options.reason, "why; kept with the parts", "TEXT", &check_not_empty);
   all.push_back(command->add_option("--channel", options.channels, "record only this channel; can be repeated")
                     ->type_name("NAME")

@@ -1,10 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ctl/help.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <string_view>
 #include <utility>
+
+#include "ctl/screen.hpp"
 
 namespace flight::ctl {
 namespace {
+
+constexpr std::size_t kMost = 80;    // a wider page is harder to read
+constexpr std::size_t kNarrow = 60;  // below that, a description stands below its option
+constexpr std::size_t kNarrowIndent = 6;
+constexpr std::size_t kDescriptions = 30;  // CLI11's column of them
 
 // Its form is read by tests/docs: a command with another name of it in parentheses.
 constexpr const char* kPage = R"(Controls flightd, the always-on flight recorder. Without a command: list.
@@ -32,11 +43,46 @@ Subcommands:
   help, bridge         show the help of a command; serve a remote flightctl
 )";
 
+// Where the line's description begins, or its text if it has none.
+std::size_t description_at(std::string_view line) {
+  constexpr std::size_t kOptions = 2;  // the column where they begin
+  const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
+  if (first != kOptions) return first;
+  if (const std::size_t gap = line.find("  ", first); gap != std::string_view::npos)
+    return std::min(line.find_first_not_of(' ', gap), line.size());
+  // After a long option there is one space only.
+  const bool behind = line[first] == '-' && line.size() > kDescriptions && line[kDescriptions - 1] == ' ';
+  return behind ? kDescriptions : first;
+}
+
+std::string wrapped_line(std::string_view line, const Screen& screen) {
+  const std::size_t at = description_at(line);
+  const std::string_view head = line.substr(0, at);
+  if (screen.width() >= kNarrow) return screen.wrapped(line.substr(at), at, head);
+  const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
+  if (first == at) return screen.wrapped(line.substr(at), std::min(at, kNarrowIndent));
+  return screen.wrapped(head.substr(first, head.find_last_not_of(' ') + 1 - first), first) +
+         screen.wrapped(line.substr(at), kNarrowIndent);
+}
+
+// The page for the terminal's width; descriptions stay in their column.
+std::string fitted(std::string_view page) {
+  const Screen screen(false, std::min(known_columns(STDOUT_FILENO).value_or(kMost), kMost));
+  std::string out;
+  while (!page.empty()) {
+    const std::size_t end = std::min(page.find('\n'), page.size());
+    const std::string_view line = page.substr(0, end);
+    out += line.size() <= screen.width() ? std::string(line) + "\n" : wrapped_line(line, screen);
+    page.remove_prefix(std::min(end + 1, page.size()));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string HelpPage::make_help(const CLI::App* app, std::string name, CLI::AppFormatMode mode) const {
-  if (app->get_parent() == nullptr) return kPage;
-  return CLI::Formatter::make_help(app, std::move(name), mode);
+  if (app->get_parent() == nullptr) return fitted(kPage);
+  return fitted(CLI::Formatter::make_help(app, std::move(name), mode));
 }
 
 }  // namespace flight::ctl

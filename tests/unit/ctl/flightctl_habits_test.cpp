@@ -276,13 +276,34 @@ TEST_F(FlightctlTest, ATerminalShowsAPageThatFits) {
 }
 
 TEST_F(FlightctlTest, TheHelpOfACommandFitsOnAScreen) {
-  for (const char* command : {"snapshot", "list", "info", "get", "report", "triggers", "config", "status"}) {
+  for (const char* command :
+       {"snapshot", "record", "list",   "info",   "get",    "report",   "remove", "pin",    "unpin", "status", "doctor",
+        "vacuum",   "pause",  "resume", "reload", "config", "triggers", "fire",   "bridge", "help",  "monitor"}) {
     std::istringstream help(ctl({command, "--help"}).out);
     std::size_t rows = 0;
-    for (std::string line; std::getline(help, line);) rows += std::max<std::size_t>((columns(line) + 79) / 80, 1);
+    for (std::string line; std::getline(help, line); ++rows) EXPECT_LE(columns(line), 80U) << command << ": " << line;
     EXPECT_LT(rows, 24U) << command;
     EXPECT_GT(rows, 5U) << command;
   }
+}
+
+TEST_F(FlightctlTest, HelpIsWrappedForTheTerminal) {
+  const auto help = [this](const std::vector<std::string>& words, const std::string& width) {
+    return bare(words, {"COLUMNS=" + width}).out;
+  };
+  for (const char* width : {"20", "40", "60", "80", "200"})
+    for (const std::vector<std::string>& words :
+         std::vector<std::vector<std::string>>{{"--help"}, {"help", "record"}, {"get", "--help"}, {"list", "--help"}}) {
+      std::istringstream page(help(words, width));
+      for (std::string line; std::getline(page, line);)
+        EXPECT_LE(columns(line), std::min(std::stoul(width), 80UL)) << width << ": " << line;
+    }
+  const std::string indent(30, ' ');
+  EXPECT_THAT(help({"list", "--help"}, "80"),
+              HasSubstr("\n  --since TIME                only snapshots from this time on: 03:10,\n" + indent +
+                        "'yesterday 03:10', '1 hour ago', -1h\n"));
+  EXPECT_EQ(help({"list", "--help"}, "200"), help({"list", "--help"}, ""));
+  EXPECT_THAT(help({"list", "--help"}, "40"), HasSubstr("\n  --until TIME\n      only snapshots up to this time\n"));
 }
 
 TEST_F(FlightctlTest, TriggersListIsTriggers) {
