@@ -30,13 +30,12 @@ std::string head_of(const Sidecar& sidecar, const Screen& screen) {
 }
 
 std::string end_of(const Sidecar& sidecar, const Screen& screen) {
-  const std::string id = screen.cut(sidecar.id, 24);
   return "\n" +
          screen.facts({{"window", window_text(sidecar.window)},
                        {"samples", fmt::format("{} in {}", sidecar.samples, format_bytes(sidecar.size_bytes))},
                        {"losses", losses_text(sidecar)}}) +
          first_lines(warnings_text(sidecar, screen), kMessageLines, screen.width()) + "\n" +
-         screen.wrapped(fmt::format("All of it: `flightctl info --all {0}`; in perf: `flightctl report {0}`.", id), 0);
+         whole_page_text(sidecar, screen);
 }
 
 }  // namespace

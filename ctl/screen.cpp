@@ -91,6 +91,16 @@ std::size_t count_lines(std::string_view text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
 
+std::size_t count_rows(std::string_view text, std::size_t width) {
+  std::size_t out = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    out += std::max<std::size_t>((columns(text.substr(0, end)) + width - 1) / width, 1);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
+}
+
 std::string first_lines(std::string_view text, std::size_t most, std::size_t width) {
   constexpr std::string_view kMore = " ...";
   std::size_t end = 0;

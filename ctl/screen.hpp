@@ -30,6 +30,8 @@ inline constexpr std::size_t kScreenLines = 24, kLeastLines = 12;
 // is no terminal, and a page is as long as it is.
 [[nodiscard]] std::optional<std::size_t> page_lines();
 [[nodiscard]] std::size_t count_lines(std::string_view text);
+// How many lines of a terminal `width` columns wide it takes: a longer line goes on in the next.
+[[nodiscard]] std::size_t count_rows(std::string_view text, std::size_t width);
 // Its first `most` lines; if there are more, the last one ends with "...".
 [[nodiscard]] std::string first_lines(std::string_view text, std::size_t most, std::size_t width);
 

@@ -11,10 +11,34 @@ namespace flight::ctl {
 namespace {
 
 constexpr std::string_view kOfNames = "names: ";  // the prefix of the process tracker's warnings
+constexpr std::size_t kFactsIndent = 10, kMostIdColumns = 24;
+// Of a shortened summary.
+constexpr std::size_t kSummaryNames = 2, kSummaryTop = 3, kSummaryForks = 2;
 
 std::string ratio_text(const Sidecar& sidecar) {
   if (sidecar.size_bytes == 0) return "-";
   return fmt::format("{:.1f} : 1", static_cast<double>(sidecar.raw_bytes) / static_cast<double>(sidecar.size_bytes));
+}
+
+std::string facts_text(const Sidecar& sidecar) {
+  return key_values({{"id", sidecar.id},
+                     {"path", sidecar.path},
+                     {"window", window_text(sidecar.window)},
+                     {"samples", std::to_string(sidecar.samples)},
+                     {"size", format_bytes(sidecar.size_bytes)},
+                     {"ratio", ratio_text(sidecar)},
+                     {"blackout", micros_text(sidecar.blackout.max_us)},
+                     {"lost", lost_text(sidecar)}});
+}
+
+std::string top_text(const Sidecar& sidecar, const Screen& screen) {
+  const std::string who = who_text(sidecar);
+  return who.empty() ? "" : screen.wrapped(who, kFactsIndent, "top:");
+}
+
+std::string forks_line(const Sidecar& sidecar, const Screen& screen) {
+  const std::string forks = forks_text(sidecar);
+  return forks.empty() ? "" : screen.wrapped(forks, kFactsIndent, "forks:");
 }
 
 }  // namespace
@@ -60,19 +84,24 @@ std::string warnings_text(const Sidecar& sidecar, const Screen& screen) {
   return out;
 }
 
+std::string whole_page_text(const Sidecar& sidecar, const Screen& screen) {
+  return screen.wrapped(fmt::format("All of it: `flightctl info --all {0}`; in perf: `flightctl report {0}`.",
+                                    screen.cut(sidecar.id, kMostIdColumns)),
+                        0);
+}
+
 std::string summary_text(const Sidecar& sidecar, const Screen& screen) {
-  std::string out = names_text(sidecar, screen);
-  out += key_values({{"id", sidecar.id},
-                     {"path", sidecar.path},
-                     {"window", window_text(sidecar.window)},
-                     {"samples", std::to_string(sidecar.samples)},
-                     {"size", format_bytes(sidecar.size_bytes)},
-                     {"ratio", ratio_text(sidecar)},
-                     {"blackout", micros_text(sidecar.blackout.max_us)},
-                     {"lost", lost_text(sidecar)}});
-  if (const std::string who = who_text(sidecar); !who.empty()) out += screen.wrapped(who, 10, "top:");
-  if (const std::string forks = forks_text(sidecar); !forks.empty()) out += screen.wrapped(forks, 10, "forks:");
-  return out + warnings_text(sidecar, screen);
+  return names_text(sidecar, screen) + facts_text(sidecar) + top_text(sidecar, screen) + forks_line(sidecar, screen) +
+         warnings_text(sidecar, screen);
+}
+
+std::string summary_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most) {
+  const std::string head = first_lines(names_text(sidecar, screen), kSummaryNames, screen.width()) +
+                           facts_text(sidecar) + first_lines(top_text(sidecar, screen), kSummaryTop, screen.width()) +
+                           first_lines(forks_line(sidecar, screen), kSummaryForks, screen.width());
+  const std::string end = "\n" + whole_page_text(sidecar, screen);
+  const std::size_t used = count_rows(head, screen.width()) + count_rows(end, screen.width());
+  return head + first_lines(warnings_text(sidecar, screen), most - std::min(most, used), screen.width()) + end;
 }
 
 }  // namespace flight::ctl

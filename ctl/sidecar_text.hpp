@@ -12,6 +12,11 @@ namespace flight::ctl {
 // id, path, window, samples, size, ratio, blackout, lost, top; then the warnings. The path is never wrapped.
 [[nodiscard]] std::string summary_text(const Sidecar& sidecar, const Screen& screen = Screen());
 
+// The same, shortened to `most` lines if possible: of the warnings and notes the first lines, and how to see all.
+[[nodiscard]] std::string summary_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most);
+// The end of a shortened page: how to see all of it.
+[[nodiscard]] std::string whole_page_text(const Sidecar& sidecar, const Screen& screen);
+
 [[nodiscard]] std::string window_text(const SidecarWindow& window);
 [[nodiscard]] std::string size_text(const Sidecar& sidecar);
 [[nodiscard]] std::string micros_text(double us);

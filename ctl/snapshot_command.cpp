@@ -62,6 +62,14 @@ Answer<std::string> take(const Common& common, const SnapshotParameters& paramet
   });
 }
 
+// On a terminal it fits on the screen.
+std::string shown_summary(const Sidecar& sidecar) {
+  const Screen screen = Screen::here();
+  const auto most = page_lines();
+  std::string whole = summary_text(sidecar, screen);
+  return most && count_rows(whole, screen.width()) > *most ? summary_brief(sidecar, screen, *most) : whole;
+}
+
 int report(const Common& common, const SnapshotOptions& options, const std::string& text) {
   const auto sidecar = parse_sidecar(text);
   if (!sidecar) return complain(common, kBadReply, sidecar.error().what, kRefused);
@@ -73,8 +81,7 @@ int report(const Common& common, const SnapshotOptions& options, const std::stri
                                   sidecar->path, options.output.path, copied.error().message),
                       kRefused);
   }
-  return print(options.output.path == "-" ? stderr : stdout,
-               common.json ? indented(text) : summary_text(*sidecar, Screen::here()));
+  return print(options.output.path == "-" ? stderr : stdout, common.json ? indented(text) : shown_summary(*sidecar));
 }
 
 }  // namespace

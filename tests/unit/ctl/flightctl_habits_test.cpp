@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Common habits of typing: misspelled commands, patterns, several ids, other names of commands.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -273,6 +274,35 @@ TEST_F(FlightctlTest, ATerminalShowsAPageThatFits) {
     std::erase(shown, '\r');
     EXPECT_EQ(shown, whole);
   }
+}
+
+TEST_F(FlightctlTest, ATerminalShowsASummaryThatFits) {
+  bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters&) {
+    Sidecar sidecar = full_sidecar(id, data_);
+    for (int i = 0; i < 12; ++i) {
+      sidecar.warnings.push_back(fmt::format("warning {}: {}", i, std::string(100, 'w')));
+      sidecar.warnings.push_back(fmt::format("names: {}: {}", i, std::string(100, 'n')));
+      sidecar.notes.push_back(fmt::format("note {}", i));
+    }
+    sidecar.errors = {"the worst"};
+    return to_json(sidecar);
+  };
+  run();
+  const std::string whole = ctl({"snapshot"}).out;
+  EXPECT_THAT(whole, AllOf(HasSubstr("warning 11: "), HasSubstr("note 11\n"), Not(HasSubstr("All of it"))));
+  std::string brief = on_terminal({"snapshot"}, {"TERM=dumb"}).out;
+  std::erase(brief, '\r');
+  EXPECT_LT(ctl::count_rows(brief, 80), 24U) << brief;
+  EXPECT_THAT(
+      brief,
+      AllOf(HasSubstr("id:       2\n"), HasSubstr("\ntop: "), HasSubstr("\nerrors:\n  the worst"), HasSubstr(" ...\n"),
+            testing::EndsWith("\nAll of it: `flightctl info --all 2`; in perf: `flightctl report 2`.\n")));
+}
+
+TEST(Screen, ALineThatIsTooLongTakesSeveralRows) {
+  EXPECT_EQ(ctl::count_rows("one\n\n12345678901\n1234567890\n", 10), 5U);
+  EXPECT_EQ(ctl::count_rows("no end", 10), 1U);
+  EXPECT_EQ(ctl::count_rows("", 10), 0U);
 }
 
 TEST_F(FlightctlTest, TheHelpOfACommandFitsOnAScreen) {
