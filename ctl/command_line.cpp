@@ -135,7 +135,7 @@ void add_record(CLI::App& app, RecordOptions& options) {
   example(command, "flightctl record --past 1min --for 10min --reason \"checkout is slow\"");
 }
 
-void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
+void add_list(CLI::App& app, ListOptions& options, bool& only_last, bool& all) {
   CLI::App* command = app.add_subcommand("list", "List the snapshots, oldest first");
   command
       ->add_option("--since", options.since,
@@ -154,6 +154,7 @@ void add_list(CLI::App& app, ListOptions& options, bool& only_last) {
                     ->check(check_count);
   command->add_flag("-1", only_last, "only the newest snapshot")->excludes(count);
   command->add_flag("-r,--reverse", options.reverse, "show the newest first");
+  add_all(command, all);
   example(command, "flightctl --json list --trigger oom --since today | jq -r '.[].id'");
 }
 
@@ -236,11 +237,12 @@ void add_commands(CLI::App& app, CommandLine& line) {
   example(doctor, "sudo flightctl doctor");
   add_snapshot(app, line.snapshot);
   add_record(app, line.record);
-  add_list(app, line.list, line.only_last);
+  add_list(app, line.list, line.only_last, line.all);
   CLI::App* info = app.add_subcommand("info", "Show what snapshots contain and what they lack")->alias("show");
   info->add_option("ID", line.info_ids, "numbers from the list, or latest; default: latest")
       ->type_name("")
       ->check(check_id);
+  refuse_twice(info, line.info_ids);
   add_all(info, line.all);
   example(info, "flightctl info latest");
   CLI::App* get = app.add_subcommand("get", "Copy the files of snapshots to the current directory");

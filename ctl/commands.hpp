@@ -53,7 +53,7 @@ struct ReportOptions {
 [[nodiscard]] int run_status(const Common& common);
 [[nodiscard]] int run_snapshot(const Common& common, const SnapshotOptions& options);
 [[nodiscard]] int run_record(const Common& common, const RecordOptions& options);
-[[nodiscard]] int run_list(const Common& common, const ListOptions& options);
+[[nodiscard]] int run_list(const Common& common, const ListOptions& options, bool all);
 [[nodiscard]] int run_info(const Common& common, const std::vector<std::string>& ids, bool all);
 enum class GetForm { file, bundle, plain };
 [[nodiscard]] int run_get(const Common& common, const std::vector<std::string>& ids, const OutputFile& target,

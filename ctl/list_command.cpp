@@ -35,6 +35,19 @@ std::string rows_text(const std::vector<ListedRow>& rows) {
   return page_table(std::move(lines), {1, 3, 4, 5}, {2, 6, 0});
 }
 
+// As many rows as fit into `most` lines of the terminal, the newest; then how to see the others.
+std::string newest_rows_text(const std::vector<ListedRow>& rows, bool newest_first, std::size_t most) {
+  const Screen screen = Screen::here();
+  std::size_t count = std::min(rows.size(), most);
+  for (;; --count) {
+    const auto first = newest_first ? rows.begin() : rows.end() - static_cast<std::ptrdiff_t>(count);
+    const std::string table = rows_text({first, first + static_cast<std::ptrdiff_t>(count)});
+    const std::string rest = screen.wrapped(
+        fmt::format("{} not shown: `flightctl list --all` shows all.", counted(rows.size() - count, "older one")), 0);
+    if (count == 1 || count_rows(table, screen.width()) + count_lines(rest) <= most) return table + rest;
+  }
+}
+
 // RFC 3339 in UTC with milliseconds: the texts compare like the times.
 Result<std::string> moment(const std::string& text, WallTime now, std::string_view option) {
   if (text.empty()) return std::string();
@@ -97,14 +110,14 @@ std::string why_empty(const Common& common) {
 
 }  // namespace
 
-int run_list(const Common& common, const ListOptions& options) {
+int run_list(const Common& common, const ListOptions& options, bool all) {
   const auto filter = Filter::of(options);
   if (!filter) return complain(common, kUsageError, filter.error().what, kUsage);
   const auto text = ask(common, "ListSnapshots", "{}", "snapshots");
   if (!text) return complain(common, text.error());
-  const bool all = options.since.empty() && options.until.empty() && options.trigger.empty() && options.unit.empty() &&
-                   options.count == 0;
-  if (common.json && all && !options.reverse) return print(stdout, indented(*text));
+  const bool unfiltered = options.since.empty() && options.until.empty() && options.trigger.empty() &&
+                          options.unit.empty() && options.count == 0;
+  if (common.json && unfiltered && !options.reverse) return print(stdout, indented(*text));
   auto rows = parse_rows(*text);
   if (!rows) return complain(common, kBadReply, rows.error().what, kRefused);
   if (common.json) {
@@ -115,7 +128,11 @@ int run_list(const Common& common, const ListOptions& options) {
   std::vector<ListedRow> lines = join_recordings(std::move(*rows));
   choose(lines, *filter, options);
   if (lines.empty()) return print(stderr, "No snapshot matches; `flightctl list` shows all snapshots.\n");
-  return print(stdout, rows_text(lines));
+  const std::string page = rows_text(lines);
+  // A number of rows that was asked for is shown.
+  const auto most = all || options.count != 0 ? std::nullopt : page_lines();
+  const bool fits = !most || count_rows(page, Screen::here().width()) <= *most;
+  return print(stdout, fits ? page : newest_rows_text(lines, options.reverse, *most));
 }
 
 }  // namespace flight::ctl

@@ -78,7 +78,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("reload")) return run_reload(line.common);
   if (app.got_subcommand("config")) return run_config(line.common, line.config_key, line.all);
   if (app.got_subcommand("monitor")) return run_monitor(line.common);
-  return run_list(line.common, line.list);  // without a command
+  return run_list(line.common, line.list, line.all);  // without a command
 }
 
 // --socket if given; otherwise, without --host, $FLIGHTD_SOCKET or the default.

@@ -104,7 +104,7 @@ _flightctl_options() {
     record)
       _flightctl_offer --past --for --max-size --switch-size --layout --reason --channel --output --force --stop -o -f
       ;;
-    list) _flightctl_offer --since --until --trigger --unit --reverse -u -n -1 -r ;;
+    list) _flightctl_offer --since --until --trigger --unit --reverse --all -u -n -1 -r -a ;;
     doctor | info | show | config) _flightctl_offer --all -a ;;
     get) _flightctl_offer --output --force --with-symbols --plain -o -f ;;
     report) _flightctl_offer --perf ;;

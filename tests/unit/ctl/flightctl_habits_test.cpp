@@ -177,6 +177,7 @@ TEST_F(FlightctlTest, InfoOfSeveralIsOneAfterTheOther) {
   ASSERT_EQ(json.size(), 2U);
   EXPECT_EQ(json[1]["id"], "1");
   EXPECT_EQ(ctl({"show", "1"}).out, ctl({"info", "1"}).out);
+  EXPECT_EQ(ctl({"info", "2", "2"}).err, "flightctl: ID: '2' is given twice; see flightctl info --help\n");
   // One that is missing does not hide the others.
   const Outcome one = ctl({"info", "77", "1", "78"});
   EXPECT_EQ(one.code, 1);
@@ -297,6 +298,32 @@ TEST_F(FlightctlTest, ATerminalShowsASummaryThatFits) {
       brief,
       AllOf(HasSubstr("id:       2\n"), HasSubstr("\ntop: "), HasSubstr("\nerrors:\n  the worst"), HasSubstr(" ...\n"),
             testing::EndsWith("\nAll of it: `flightctl info --all 2`; in perf: `flightctl report 2`.\n")));
+}
+
+TEST_F(FlightctlTest, ATerminalShowsTheNewestThatFit) {
+  std::vector<CatalogueRow> rows;
+  for (int i = 1; i <= 40; ++i) {
+    CatalogueRow& row = rows.emplace_back();
+    row.id = std::to_string(i), row.path = "/x", row.time = "2026-11-20T03:12:04.123Z", row.trigger = "manual";
+    row.reason = "checkout is slow, and so is the rest of the shop";  // a second line of each row
+  }
+  bench.backend.rows_to_report = to_json(rows);
+  run();
+  const auto shown = [this](std::vector<std::string> words) {
+    std::string out = on_terminal(std::move(words), {"TERM=xterm"}).out;
+    std::erase(out, '\r');
+    return out;
+  };
+  const std::string page = shown({"list"});
+  EXPECT_LT(ctl::count_rows(page, 80), 24U) << page;
+  EXPECT_GT(ctl::count_rows(page, 80), 20U) << page;
+  EXPECT_THAT(page, AllOf(HasSubstr("  40  manual"), HasSubstr("  31  manual"), Not(HasSubstr("   1  manual")),
+                          testing::EndsWith("\n30 older ones not shown: `flightctl list --all` shows all.\n")));
+  EXPECT_THAT(shown({"list", "-r"}), AllOf(HasSubstr("  40  manual"), HasSubstr("30 older ones not shown")));
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"list", "--all"}, {"list", "-a", "-r"}, {"list", "-n", "40"}})
+    EXPECT_THAT(shown(words), AllOf(HasSubstr("   1  manual"), HasSubstr("  40  manual"), Not(HasSubstr("not shown"))));
+  EXPECT_THAT(ctl({"list"}).out, HasSubstr("   1  manual")) << "in a pipe";
 }
 
 TEST(Screen, ALineThatIsTooLongTakesSeveralRows) {
