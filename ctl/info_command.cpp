@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl info [ID...]: shows the sidecar of one snapshot, or of several, one after the other. An error on one of
 // them does not stop the others.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "ctl/daemon_call.hpp"
 #include "ctl/info_text.hpp"
@@ -11,37 +16,54 @@
 namespace flight::ctl {
 namespace {
 
-// As printed: JSON, or text for people, if possible of `most` lines.
-Answer<std::string> described(const Common& common, const std::string& id, std::optional<std::size_t> most) {
-  auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
-  if (!text || common.json) return text;
-  const auto sidecar = parse_sidecar(*text);
-  if (!sidecar) return tl::unexpected(Refusal{std::string(kBadReply), sidecar.error().what});
+// What was found of the given snapshots.
+struct Described {
+  std::vector<std::string> texts;  // as JSON
+  std::vector<Sidecar> sidecars;   // for a page
+  std::vector<Refusal> refusals;
+};
+
+Described describe_all(const Common& common, const std::vector<std::string>& ids) {
+  Described out;
+  for (const std::string& id : ids) {
+    auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
+    auto sidecar = text && !common.json ? parse_sidecar(*text) : Result<Sidecar>(Sidecar());
+    if (!text)
+      out.refusals.push_back(std::move(text.error()));
+    else if (!sidecar)
+      out.refusals.push_back({std::string(kBadReply), sidecar.error().what});
+    else if (common.json)
+      out.texts.push_back(std::move(*text));
+    else
+      out.sidecars.push_back(std::move(*sidecar));
+    if (!out.refusals.empty() && out.refusals.back().name == kNotConnected) break;  // the next call would fail, too
+  }
+  return out;
+}
+
+// Whole, or shortened for a terminal.
+std::string info_page(const std::vector<Sidecar>& sidecars, bool all) {
   const Screen screen = Screen::here();
-  std::string whole = info_text(*sidecar, screen);
-  return most && count_lines(whole) > *most ? info_brief(*sidecar, screen, *most) : whole;
+  const auto most = all ? std::nullopt : page_lines();
+  std::string whole;
+  for (const Sidecar& sidecar : sidecars) whole += (whole.empty() ? "" : "\n") + info_text(sidecar, screen);
+  if (!most || count_lines(whole) <= *most) return whole;
+  return sidecars.size() == 1 ? info_brief(sidecars.front(), screen, *most) : info_briefs(sidecars, screen, *most);
 }
 
 }  // namespace
 
 int run_info(const Common& common, const std::vector<std::string>& ids, bool all) {
-  const auto most = all ? std::nullopt : page_lines();
+  const Described found = describe_all(common, ids.empty() ? std::vector<std::string>{"latest"} : ids);
   std::string out;
-  std::vector<Refusal> refusals;
-  for (const std::string& id : ids.empty() ? std::vector<std::string>{"latest"} : ids) {
-    auto text = described(common, id, most);
-    if (text) {
-      out += (out.empty() ? "" : common.json ? "," : "\n") + *text;
-      continue;
-    }
-    refusals.push_back(std::move(text.error()));
-    if (refusals.back().name == kNotConnected) break;  // the next call would fail, too
+  if (common.json) {
+    const std::string objects = fmt::format("{}", fmt::join(found.texts, ","));
+    if (!found.texts.empty()) out = indented(ids.size() > 1 ? "[" + objects + "]" : objects);  // several are an array
+  } else if (!found.sidecars.empty()) {
+    out = info_page(found.sidecars, all);
   }
-  const bool several = ids.size() > 1;  // one snapshot is an object, several are an array
-  int code = kDone;
-  if (!out.empty()) code = print(stdout, !common.json ? out : indented(several ? "[" + out + "]" : out));
-  if (refusals.empty()) return code;
-  return complain(common, refusals);
+  const int code = out.empty() ? kDone : print(stdout, out);
+  return found.refusals.empty() ? code : complain(common, found.refusals);
 }
 
 }  // namespace flight::ctl

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ctl/screen.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -15,6 +16,10 @@ namespace flight::ctl {
 // The same page, shortened to `most` lines of 80 columns: the answer, the busiest, the window, the losses, and the
 // messages; at the end the next commands to type.
 [[nodiscard]] std::string info_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most);
+
+// Several snapshots, with as many lines of each as fit into `most` together: the snapshot, why, who, and the messages.
+// Those for which there is no space are counted.
+[[nodiscard]] std::string info_briefs(const std::vector<Sidecar>& sidecars, const Screen& screen, std::size_t most);
 
 // "snapshot 42: oom on web3, 2026-11-20 03:12:04", and the losses.
 [[nodiscard]] std::string title_text(const Sidecar& sidecar, const Screen& screen);

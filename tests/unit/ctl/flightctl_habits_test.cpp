@@ -270,8 +270,12 @@ TEST_F(FlightctlTest, ATerminalShowsAPageThatFits) {
   EXPECT_EQ(brief.code, 0);
   EXPECT_LT(lines_of(brief.out), 24);
   EXPECT_THAT(brief.out, HasSubstr("\r\nAll of it: `flightctl info --all 1`; in perf: `flightctl report 1`.\r\n"));
+  ASSERT_EQ(ctl({"snapshot"}).code, 0);
+  const Outcome two = on_terminal({"info", "2", "1"}, {"TERM=xterm"});
+  EXPECT_LT(lines_of(two.out), 24) << two.out;
+  EXPECT_THAT(two.out, AllOf(HasSubstr("\nsnapshot 1: "), HasSubstr("snapshot 2: "), HasSubstr("All of one: ")));
   for (const char* all : {"-a", "--all"}) {
-    std::string shown = on_terminal({"info", all}, {"TERM=xterm"}).out;
+    std::string shown = on_terminal({"info", "1", all}, {"TERM=xterm"}).out;
     std::erase(shown, '\r');
     EXPECT_EQ(shown, whole);
   }

@@ -444,6 +444,25 @@ TEST_F(InfoText, ItsBriefFormFitsOnAScreen) {
   expect_on_the_screen(ctl::info_brief(bare, kUtf8, 23));
 }
 
+TEST_F(InfoText, SeveralFitOnAScreenTogether) {
+  Sidecar s = lopsided();
+  s.warnings.assign(9, std::string(300, 'w'));
+  for (const std::size_t count : {2U, 3U, 5U, 40U}) {
+    SCOPED_TRACE(count);
+    std::vector<Sidecar> several(count, s);
+    for (std::size_t i = 0; i < count; ++i) several[i].id = std::to_string(i + 1);
+    const std::string page = ctl::info_briefs(several, kUtf8, 23);
+    expect_on_the_screen(page);
+    EXPECT_LE(ctl::count_lines(page), 23U) << page;
+    EXPECT_TRUE(page.starts_with("snapshot 1: lopsided on web3, 2026-11-20 03:12:04\n")) << page;
+    EXPECT_THAT(page, AllOf(HasSubstr("\n\nsnapshot 2: lopsided"), HasSubstr("\nAll of one: `flightctl info ID`;")));
+    if (count <= 3) {
+      EXPECT_THAT(page, AllOf(HasSubstr(fmt::format("\n\nsnapshot {}: ", count)), Not(HasSubstr(" more\n"))));
+    }
+  }
+  EXPECT_THAT(ctl::info_briefs(std::vector<Sidecar>(40, s), kUtf8, 23), HasSubstr("\nand 36 more\n"));
+}
+
 TEST(Screen, TheFirstLinesOfATextSayThatThereAreMore) {
   EXPECT_EQ(ctl::first_lines("one\ntwo\nthree\n", 3, 20), "one\ntwo\nthree\n");
   EXPECT_EQ(ctl::first_lines("one\ntwo\nthree\n", 2, 20), "one\ntwo ...\n");
