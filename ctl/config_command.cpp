@@ -94,16 +94,31 @@ std::string no_such_key(const std::vector<ReportedValue>& values, const std::str
                                       : fmt::format(": did you mean '{}'?", printable(meant)));
 }
 
-int print_values(const Common& common, std::vector<ReportedValue> values, const std::string& key) {
+std::string value_line(const ReportedValue& value) {
+  return fmt::format("{} = {}  ({})\n", printable(value.path), printable(value.value),
+                     file_line(value.file, value.line));
+}
+
+// On a terminal as many values as fit, and how to see the others.
+std::string section_text(const std::vector<ReportedValue>& values, const std::string& key, bool all) {
+  const Screen screen = Screen::here();
+  const auto most = all ? std::nullopt : page_lines();
+  std::string out, shortened;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    out += value_line(values[i]);
+    const std::string rest = screen.wrapped(
+        fmt::format("and {} more: `flightctl config --all {}` shows all.", values.size() - i - 1, printable(key)), 0);
+    if (most && count_rows(out, screen.width()) + count_lines(rest) <= *most) shortened = out + rest;
+  }
+  return !most || shortened.empty() || count_rows(out, screen.width()) <= *most ? out : shortened;
+}
+
+int print_values(const Common& common, std::vector<ReportedValue> values, const std::string& key, bool all) {
   std::string wrong = no_such_key(values, key);
   std::erase_if(values, [&](const ReportedValue& value) { return !is_below(value.path, key); });
   if (values.empty()) return complain(common, kNoSuchKey, wrong, kRefused);
   if (common.json) return print(stdout, indented(to_json(values)));
-  std::string out;
-  for (const ReportedValue& value : values)
-    out += fmt::format("{} = {}  ({})\n", printable(value.path), printable(value.value),
-                       file_line(value.file, value.line));
-  return print(stdout, out);
+  return print(stdout, section_text(values, key, all));
 }
 
 }  // namespace
@@ -114,7 +129,7 @@ int run_config(const Common& common, const std::string& key, bool all) {
   if (common.json && key.empty()) return print(stdout, indented(*text));
   auto report = parse_config_report(*text);
   if (!report) return complain(common, kBadReply, report.error().what, kRefused);
-  if (!key.empty()) return print_values(common, report->values, key);
+  if (!key.empty()) return print_values(common, report->values, key, all);
   std::string warnings;
   for (const std::string& warning : report->warnings) warnings += fmt::format("warning: {}\n", printable(warning));
   const std::string end = memory_text(report->memory) + page_facts({{"digest", report->digest}});

@@ -127,6 +127,25 @@ TEST_F(FlightctlTest, AShortTerminalShowsTheValuesThatSomebodySet) {
   EXPECT_THAT(many, testing::AllOf(HasSubstr("\nuser.v0 "), testing::ContainsRegex("\nand [12][0-9] more\r\n")));
 }
 
+TEST_F(FlightctlTest, AShortTerminalShowsTheFirstValuesOfASection) {
+  for (int i = 10; i < 50; ++i)
+    bench.backend.config_to_report.values.push_back({fmt::format("triggers.t{}.enabled", i), "true", "built-in", 0});
+  bench.backend.config_to_report.values.push_back({"triggers.t99.filter", std::string(100, 'x'), "built-in", 0});
+  run();
+  std::string shown = on_terminal({"config", "triggers"}, {"TERM=xterm"}).out;
+  std::erase(shown, '\r');
+  EXPECT_EQ(std::count(shown.begin(), shown.end(), '\n'), 23);
+  EXPECT_THAT(shown,
+              testing::AllOf(testing::StartsWith("triggers.t10.enabled = true  (built-in)\n"),
+                             HasSubstr("\ntriggers.t31.enabled = true"),
+                             testing::EndsWith("\nand 19 more: `flightctl config --all triggers` shows all.\n")));
+  EXPECT_THAT(on_terminal({"config", "triggers.t99"}, {"TERM=xterm"}).out,
+              testing::StartsWith("triggers.t99.filter = x"));
+  for (const std::string& page :
+       {on_terminal({"config", "-a", "triggers"}, {"TERM=xterm"}).out, ctl({"config", "triggers"}).out})
+    EXPECT_THAT(page, testing::AllOf(HasSubstr("triggers.t49.enabled"), HasSubstr("xxx"), Not(HasSubstr(" more"))));
+}
+
 TEST_F(FlightctlTest, ConfigOfAKeyIsItsValueAndPlace) {
   bench.backend.config_to_report.values = {{"store.max_files", "7", "/etc/flightd/flightd.json", 3},
                                            {"store.max_use", "1G", "built-in", 0},
