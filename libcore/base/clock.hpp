@@ -49,11 +49,11 @@ struct ClockPair {
 [[nodiscard]] Result<WallTime> parse_compact_utc(std::string_view text);
 // A time from the command line, in the forms that journalctl takes:
 //   "2026-11-20T03:12:04Z"             RFC 3339, with offset or Z
-//   "YYYY-MM-DD HH:MM[:SS]"            local time; with " UTC" behind it, UTC
+//   "YYYY-MM-DD HH:MM[:SS]"            local time; with " UTC" behind it, UTC; with its weekday before it
 //   "HH:MM[:SS]"                       local time: the latest such moment that is not after `now`
 //   "today", "yesterday", "tomorrow"   midnight, or with a time of day behind it
 //   "-10s", "1 hour 30 min ago"        before `now`
-//   "now", "@UNIXSECONDS"
+//   "now", "@UNIXSECONDS[.fff]"
 [[nodiscard]] Result<WallTime> parse_time(std::string_view text, WallTime now);
 // How long before now, if `text` says that instead of a time: "-10s", "1 hour 30 min ago", "now".
 [[nodiscard]] std::optional<std::chrono::nanoseconds> parse_ago(std::string_view text);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // parse_time() of clock.hpp: the forms of journalctl --since (systemd.time(7)).
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <ctime>
 #include <limits>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "libcore/base/clock.hpp"
@@ -30,28 +32,35 @@ struct TimeOfDay {
   nanoseconds fraction{};
 };
 
-// Parses "HH:MM[:SS[.fff]]" and the text after it.
+// Reads ".fff", and removes it from the beginning; digits behind the ninth have no effect. False: no digit follows.
+bool skip_fraction(std::string_view& text, nanoseconds& out) {
+  text.remove_prefix(1);
+  std::int64_t scale = kSecondNs / 10;
+  std::int64_t sum = 0;
+  std::size_t used = 0;
+  for (; used < text.size() && std::isdigit(static_cast<unsigned char>(text[used])) != 0; ++used, scale /= 10)
+    sum += (text[used] - '0') * scale;
+  out = nanoseconds(sum);
+  text.remove_prefix(used);
+  return used != 0;
+}
+
+// Parses "HH:MM[:SS[.fff]]" and the text after it. The hour may have one digit.
 bool parse_time_of_day(std::string_view text, TimeOfDay& out, std::string_view& rest) {
-  out.hour = two_digits(text, 0);
-  if (out.hour < 0 || out.hour > 23 || text.size() < 5 || text[2] != ':') return false;
-  out.minute = two_digits(text, 3);
+  constexpr std::size_t kMinutes = 3;  // ":MM"
+  const std::size_t digits = std::min<std::size_t>(text.find(':'), 2);
+  if (digits == 0 || text.size() < digits + kMinutes || text[digits] != ':' || !digits_only(text.substr(0, digits)))
+    return false;
+  out.hour = digits == 1 ? text[0] - '0' : two_digits(text, 0);
+  if (out.hour > 23) return false;
+  out.minute = two_digits(text, digits + 1);
   if (out.minute < 0 || out.minute > 59) return false;
-  text.remove_prefix(5);
+  text.remove_prefix(digits + kMinutes);
   if (!text.empty() && text[0] == ':') {
     out.second = two_digits(text, 1);
     if (out.second < 0 || out.second > 60) return false;
     text.remove_prefix(3);
-    if (!text.empty() && text[0] == '.') {
-      text.remove_prefix(1);
-      std::int64_t scale = kSecondNs / 10;
-      std::int64_t sum = 0;
-      std::size_t used = 0;
-      for (; used < text.size() && std::isdigit(static_cast<unsigned char>(text[used])) != 0; ++used, scale /= 10)
-        sum += (text[used] - '0') * scale;
-      if (used == 0) return false;
-      out.fraction = nanoseconds(sum);
-      text.remove_prefix(used);
-    }
+    if (!text.empty() && text[0] == '.' && !skip_fraction(text, out.fraction)) return false;
   }
   rest = text;
   return true;
@@ -132,6 +141,40 @@ std::time_t local_seconds(std::tm parts, std::time_t latest = std::numeric_limit
   return best ? *best + second : stepped.value_or(shown - before);
 }
 
+// Removes "Mon " or "Monday " from the beginning; 0 is Sunday. nullopt: there is none.
+std::optional<int> skip_weekday(std::string_view& text) {
+  constexpr std::array<std::string_view, 7> kDays{"sunday",   "monday", "tuesday", "wednesday",
+                                                  "thursday", "friday", "saturday"};
+  constexpr std::size_t kShort = 3;
+  std::string word(text.substr(0, std::min(text.find(' '), text.size())));
+  for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (std::size_t day = 0; day < kDays.size(); ++day) {
+    if (word != kDays[day] && word != kDays[day].substr(0, kShort)) continue;
+    text.remove_prefix(word.size());
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    return static_cast<int>(day);
+  }
+  return std::nullopt;
+}
+
+// 0 is Sunday.
+int weekday_of(std::tm date) {
+  static_cast<void>(::timegm(&date));
+  return date.tm_wday;
+}
+
+// "@1795358083.5"
+Result<WallTime> unix_time(std::string_view text) {
+  constexpr std::size_t kMostDigits = 11;
+  std::string_view rest = text.substr(1);
+  const std::string seconds(rest.substr(0, std::min(rest.find('.'), rest.size())));
+  rest.remove_prefix(seconds.size());
+  nanoseconds fraction{};
+  if (!rest.empty() && (!skip_fraction(rest, fraction) || !rest.empty())) return bad_time(text);
+  if (!digits_only(seconds) || seconds.size() > kMostDigits) return bad_time(text);
+  return moment(text, std::atoll(seconds.c_str()), fraction);
+}
+
 // "yesterday 03:00": the local day `days` from today, at midnight if there is no time of day.
 Result<WallTime> on_day(std::string_view text, std::time_t now_seconds, int days, std::string_view time_of_day) {
   TimeOfDay clock;
@@ -167,29 +210,28 @@ Result<WallTime> parse_time(std::string_view text, WallTime now) {
   if (const auto ago = parse_ago(text)) return *ago > now ? moment(text, -1) : now - *ago;
   for (const auto& [word, days] : {std::pair("today", 0), {"yesterday", -1}, {"tomorrow", 1}})
     if (std::string_view rest = text; skip_word(rest, word)) return on_day(text, now_seconds, days, rest);
-  if (!text.empty() && text[0] == '@') {
-    if (!digits_only(text.substr(1)) || text.size() > 12) return bad_time(text);
-    return moment(text, std::atoll(std::string(text.substr(1)).c_str()));
-  }
+  if (!text.empty() && text[0] == '@') return unix_time(text);
 
   std::tm parts{};
   ::localtime_r(&now_seconds, &parts);
   bool has_date = false;
   std::string_view rest = text;
+  const auto weekday = skip_weekday(rest);
   constexpr std::string_view kUtc = " UTC";
   const bool utc = rest.ends_with(kUtc);
   if (utc) rest.remove_suffix(kUtc.size());
-  if (rest.size() >= 10 && text[4] == '-' && text[7] == '-' && digits_only(text.substr(0, 4))) {
+  if (rest.size() >= 10 && rest[4] == '-' && rest[7] == '-' && digits_only(rest.substr(0, 4))) {
     has_date = true;
     parts = {};
-    parts.tm_year = std::atoi(std::string(text.substr(0, 4)).c_str()) - 1900;
-    parts.tm_mon = two_digits(text, 5) - 1;
-    parts.tm_mday = two_digits(text, 8);
+    parts.tm_year = std::atoi(std::string(rest.substr(0, 4)).c_str()) - 1900;
+    parts.tm_mon = two_digits(rest, 5) - 1;
+    parts.tm_mday = two_digits(rest, 8);
     if (parts.tm_mon < 0 || parts.tm_mon > 11 || parts.tm_mday < 1 || parts.tm_mday > 31) return bad_time(text);
     rest.remove_prefix(10);
     if (!rest.empty() && rest[0] != 'T' && rest[0] != ' ' && rest[0] != 't') return bad_time(text);
     if (!rest.empty()) rest.remove_prefix(1);
   }
+  if (weekday && (!has_date || weekday_of(parts) != *weekday)) return bad_time(text);
   TimeOfDay clock;
   std::string_view zone;
   if (!(has_date && rest.empty()) && !parse_time_of_day(rest, clock, zone)) return bad_time(text);

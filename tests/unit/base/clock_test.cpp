@@ -142,6 +142,23 @@ TEST_F(LocalTime, ParsesWhatJournalctlTakes) {
   EXPECT_EQ(at("yesterday", kMoment - std::chrono::hours(24 * 25)), "2026-10-24T22:00:00.000Z");
 }
 
+TEST_F(LocalTime, ParsesAnHourOfOneDigitFractionsAndWeekdays) {
+  const auto at = [](const char* text) {
+    auto time = parse_time(text, kMoment);
+    EXPECT_TRUE(time) << text << ": " << (time ? "" : time.error().what);
+    return time ? to_rfc3339(*time) : "";
+  };
+  EXPECT_EQ(at("3:10"), "2026-11-20T02:10:00.000Z");
+  EXPECT_EQ(at("3:10:07.5"), "2026-11-20T02:10:07.500Z");
+  EXPECT_EQ(at("yesterday 3:00"), "2026-11-19T02:00:00.000Z");
+  EXPECT_EQ(at("2026-11-20 3:10"), "2026-11-20T02:10:00.000Z");
+  EXPECT_EQ(at("@1795144324.123"), "2026-11-20T03:12:04.123Z");
+  EXPECT_EQ(at("@1795144324.1239999999999"), "2026-11-20T03:12:04.123Z");
+  EXPECT_EQ(at("Mon 2026-11-30 12:00"), "2026-11-30T11:00:00.000Z");
+  EXPECT_EQ(at("monday 2026-11-30"), "2026-11-29T23:00:00.000Z");
+  EXPECT_EQ(at("Fri 2026-11-20 03:10:00 UTC"), "2026-11-20T03:10:00.000Z") << "as date(1) and systemctl print it";
+}
+
 // Summer time begins on 29 March 2026 at 02:00 and ends on 25 October at 03:00.
 TEST_F(LocalTime, DaysOfAClockChangeFollowTheCalendar) {
   const auto at = [](const char* text, const char* now) {
@@ -217,7 +234,10 @@ TEST_F(LocalTime, RefusesWhatIsNoTime) {
                           "soon",
                           "25:00",
                           "03:61",
-                          "3:10",
+                          "3:1",
+                          "123:10",
+                          ":10",
+                          "3:10:",
                           "2026-13-01",
                           "2026-02-30",
                           "2026-02-30T00:00:00Z",
@@ -228,6 +248,16 @@ TEST_F(LocalTime, RefusesWhatIsNoTime) {
                           "10 ago",
                           "@",
                           "@x",
+                          "@.5",
+                          "@17.",
+                          "@17.5x",
+                          "@17.5.5",
+                          "Tue 2026-11-30 12:00",
+                          "Mon",
+                          "Mon 12:00",
+                          "Mon2026-11-30",
+                          "Mond 2026-11-30",
+                          "Mon now",
                           "2026-11-20_03:10",
                           "1 hour",
                           "1 hour agoo",
@@ -235,7 +265,6 @@ TEST_F(LocalTime, RefusesWhatIsNoTime) {
                           "1 hours30 ago",
                           "1 fortnight ago",
                           "yesterday3:00",
-                          "yesterday 3:00",
                           "yesterday 03:00Z",
                           "yesterdays",
                           "todayago",
