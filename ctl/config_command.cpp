@@ -131,7 +131,8 @@ int run_config(const Common& common, const std::string& key, bool all) {
   if (!report) return complain(common, kBadReply, report.error().what, kRefused);
   if (!key.empty()) return print_values(common, report->values, key, all);
   std::string warnings;
-  for (const std::string& warning : report->warnings) warnings += fmt::format("warning: {}\n", printable(warning));
+  for (const std::string& warning : report->warnings)
+    warnings += page_text(fmt::format("warning: {}\n", printable(warning)));
   const std::string end = memory_text(report->memory) + page_facts({{"digest", report->digest}});
   std::string page = warnings + values_text(report->values) + "\n" + end;
   const auto most = all ? std::nullopt : page_lines();

@@ -45,7 +45,7 @@ std::string last_words(std::string_view output) {
       out += c;
     }
   if (out.ends_with("; ")) out.resize(out.size() - 2);
-  if (out.size() > kMaxOutputShown) out = "…" + out.substr(out.size() - kMaxOutputShown);
+  if (out.size() > kMaxOutputShown) out = "..." + out.substr(out.size() - kMaxOutputShown);
   return printable(out);
 }
 

@@ -10,7 +10,9 @@
 #include <iostream>
 #include <span>
 #include <sstream>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ctl/command_line.hpp"
 #include "ctl/commands.hpp"
@@ -88,6 +90,15 @@ void fill_in_socket(Common& common) {
   common.socket = from_environment != nullptr && *from_environment != '\0' ? from_environment : kDefaultSocket;
 }
 
+// The typed words lack a command that exists: "lst --help". The help would be that of another one.
+bool lacks_command(const CLI::App& app) {
+  const CLI::App* last = &app;
+  for (auto below = last->get_subcommands(); !below.empty(); below = last->get_subcommands()) last = below.front();
+  const std::vector<std::string> unknown = app.remaining(true);
+  return !last->get_subcommands([](const CLI::App*) { return true; }).empty() &&
+         std::any_of(unknown.begin(), unknown.end(), [](const std::string& word) { return !word.starts_with('-'); });
+}
+
 int main_of(int argc, char** argv) {
   CommandLine line;
   CLI::App app("", "flightctl");
@@ -102,7 +113,7 @@ int main_of(int argc, char** argv) {
       throw CLI::ValidationError("--host", "--host runs `flightctl bridge` itself");
     fill_in_socket(line.common);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help, --version
+    if (error.get_exit_code() == 0 && !lacks_command(app)) {  // --help, --version
       std::ostringstream out;
       static_cast<void>(app.exit(error, out));
       return print(stdout, out.str());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl monitor: prints one line for each event, until it is interrupted or flightd ends.
+#include <algorithm>
 #include <cstdlib>
+#include <string_view>
 
 #include "ctl/connection.hpp"
 #include "ctl/output.hpp"
@@ -9,8 +11,15 @@
 namespace flight::ctl {
 namespace {
 
+// For people: "snapshot finished".
+std::string words_of_event(std::string_view event) {
+  std::string out = printable(event);
+  std::replace(out.begin(), out.end(), '_', ' ');
+  return out;
+}
+
 std::string line_of(const RecorderEvent& event) {
-  std::string line = fmt::format("{}  {}", local_time(event.time), printable(event.event));
+  std::string line = fmt::format("{}  {}", local_time(event.time), words_of_event(event.event));
   if (event.recording && !*event.recording) line += " (recording is paused)";
   if (!event.id.empty()) line += fmt::format("  {}", printable(event.id));
   for (const auto& [key, text] :

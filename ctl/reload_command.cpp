@@ -4,6 +4,7 @@
 
 #include "ctl/daemon_call.hpp"
 #include "ctl/output.hpp"
+#include "ctl/screen.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/control/config_report.hpp"
 
@@ -55,7 +56,7 @@ int run_reload(const Common& common) {
   if (!report) return complain(common, kBadReply, report.error().what, kRefused);
   std::string out = reload_text(*report);
   for (const std::string& warning : report->warnings) out += fmt::format("warning: {}\n", printable(warning));
-  return print(stdout, out);
+  return print(stdout, page_text(out));
 }
 
 }  // namespace flight::ctl

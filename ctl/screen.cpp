@@ -210,6 +210,20 @@ std::string page_table(std::vector<std::vector<std::string>> rows, const std::ve
   return Screen::here().folded_table(std::move(rows), right, flexible);
 }
 
+std::string page_text(std::string_view lines) {
+  if (!known_columns(STDOUT_FILENO)) return std::string(lines);
+  const Screen screen = Screen::here();
+  std::string out;
+  while (!lines.empty()) {
+    const std::size_t end = std::min(lines.find('\n'), lines.size());
+    const std::string_view line = lines.substr(0, end);
+    const std::size_t indent = std::min(line.find_first_not_of(' '), line.size());
+    out += columns(line) <= screen.width() ? std::string(line) + "\n" : screen.wrapped(line.substr(indent), indent);
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  return out;
+}
+
 std::string page_facts(const std::vector<std::pair<std::string, std::string>>& lines) {
   return known_columns(STDOUT_FILENO) ? Screen::here().facts(lines) : key_values(lines);
 }

@@ -70,6 +70,8 @@ class Screen {
 // scripts.
 [[nodiscard]] std::string page_table(std::vector<std::vector<std::string>> rows, const std::vector<std::size_t>& right,
                                      const std::vector<std::size_t>& flexible);
+// Lines on stdout in the same way: each as Screen::wrapped(), under its own indent, or as it is. They are printable.
+[[nodiscard]] std::string page_text(std::string_view lines);
 // "key:  value" lines in the same way: Screen::facts(), or key_values().
 [[nodiscard]] std::string page_facts(const std::vector<std::pair<std::string, std::string>>& lines);
 

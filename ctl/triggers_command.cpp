@@ -23,7 +23,7 @@ std::string rows_text(const std::vector<ListedTrigger>& rows) {
                      std::to_string(row.fired), std::to_string(row.suppressed), printable(row.condition)});
   std::string out = page_table(std::move(lines), {2, 4, 5, 6}, {0, 1, 3});
   for (const ListedTrigger& row : rows)
-    if (!row.note.empty()) out += fmt::format("{}: {}\n", printable(row.name), printable(row.note));
+    if (!row.note.empty()) out += page_text(fmt::format("{}: {}\n", printable(row.name), printable(row.note)));
   return out;
 }
 

@@ -41,14 +41,14 @@ int run_vacuum(const Common& common, bool dry_run) {
   }
   const std::vector<std::string> warnings = parse_texts(member(*reply, "warnings"));
   for (const std::string& warning : warnings) text += printable(warning) + '\n';
-  if (removed->empty() && !warnings.empty())
-    text += "Nothing could be deleted.\n";
-  else if (removed->empty())
+  if (removed->empty() && warnings.empty())
     text += "Nothing is over the store's budget.\n";
+  else if (removed->empty())  // the warnings say whether something is over it
+    text += dry_run ? "Nothing would be deleted.\n" : "Nothing was deleted.\n";
   else
     text += fmt::format("{} {} snapshot{}, {}.\n", dry_run ? "Would free the space of" : "Freed the space of",
                         removed->size(), removed->size() == 1 ? "" : "s", format_bytes(bytes));
-  return print(stdout, text);
+  return print(stdout, page_text(text));
 }
 
 }  // namespace flight::ctl

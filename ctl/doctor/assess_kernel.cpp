@@ -179,7 +179,7 @@ Findings assess_kernel(const KernelFacts& kernel) {
   out.push_back(kernel_symbols(kernel));
   for (Finding& finding : limits(kernel)) out.push_back(std::move(finding));
   out.push_back({"tracefs", kernel.tracefs ? ok : warn, kernel.tracefs ? "mounted" : "not mounted",
-                 "tracepoints (oom, sched, block, …) are defined there",
+                 "tracepoints (oom, sched, block and others) are defined there",
                  kernel.tracefs ? ""
                                 : "systemctl start sys-kernel-tracing.mount, or mount -t tracefs tracefs "
                                   "/sys/kernel/tracing"});

@@ -21,12 +21,13 @@ std::string finding_line(const Finding& finding, bool with_why) {
   return line;
 }
 
-std::string counts_of(const Findings& findings) {
+std::string counts_of(const Findings& findings, const Screen& screen) {
   const auto count = [&findings](FindingState state) {
     return std::count_if(findings.begin(), findings.end(), [state](const Finding& f) { return f.state == state; });
   };
-  return fmt::format("{} ok, {} note, {} warn, {} fail\n", count(FindingState::ok), count(FindingState::note),
-                     count(FindingState::warn), count(FindingState::fail));
+  return screen.wrapped(fmt::format("{} ok, {} note, {} warn, {} fail", count(FindingState::ok),
+                                    count(FindingState::note), count(FindingState::warn), count(FindingState::fail)),
+                        0);
 }
 
 }  // namespace
@@ -38,7 +39,7 @@ std::string doctor_page(const Findings& findings, const Screen& screen, bool wra
     out += wrapped ? screen.wrapped(finding_line(finding, true), kIndent, state)
                    : fmt::format("{:{}}{}\n", state, kIndent, printable(finding_line(finding, true)));
   }
-  return out + counts_of(findings);
+  return out + counts_of(findings, screen);
 }
 
 std::string doctor_brief(const Findings& findings, const Screen& screen, std::size_t most) {
@@ -48,7 +49,7 @@ std::string doctor_brief(const Findings& findings, const Screen& screen, std::si
   std::stable_sort(worst_first.begin(), worst_first.end(),
                    [](const Finding& a, const Finding& b) { return a.state > b.state; });
   const std::string end =
-      counts_of(findings) + screen.wrapped("Each of them, with its reason: `flightctl doctor --all`.", 0);
+      counts_of(findings, screen) + screen.wrapped("Each of them, with its reason: `flightctl doctor --all`.", 0);
   const std::size_t room = most - std::min(most, count_lines(end) + kRestLines);
   std::string out, rest;
   std::string_view state_of_rest;

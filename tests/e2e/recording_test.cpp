@@ -118,6 +118,8 @@ TEST_F(Recorder, MonitorPrintsALineForEachEvent) {
                                            "snapshot_begun", "snapshot_finished", "recovered"));
   EXPECT_TRUE(wait_until([&] { return count_lines(plain.out()) >= events.size(); }, 20s));
   EXPECT_EQ(count_lines(plain.out()), events.size());
+  EXPECT_THAT(plain.out(), AllOf(HasSubstr("  snapshot begun"), HasSubstr("  recording paused"),
+                                 testing::Not(HasSubstr("snapshot_"))));
   EXPECT_TRUE(daemon_.stop());
   EXPECT_EQ(monitor.finish(10s).exit_status, 1) << "flightd has ended";
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "ctl/doctor/assess.hpp"
 #include "ctl/doctor/page.hpp"
@@ -109,6 +110,7 @@ TEST(Doctor, AHealthyMachineIsAllOk) {
     EXPECT_NE(finding.found, "") << finding.check;
     EXPECT_NE(finding.why, "") << finding.check;
     EXPECT_EQ(finding.advice, "") << finding.check;
+    for (const char c : finding.found + finding.why) EXPECT_TRUE(c >= ' ' && c < 0x7f) << finding.check << ": ASCII";
   }
 }
 
@@ -317,6 +319,12 @@ TEST(DoctorPage, HasTheWorstFirstWhereThereIsLittleRoom) {
   EXPECT_EQ(doctor_brief(findings, screen, 23),
             "25 ok, 0 note, 0 warn, 0 fail\n"
             "Each of them, with its reason: `flightctl doctor --all`.\n");
+}
+
+TEST(DoctorPage, FitsOnANarrowTerminal) {
+  const Findings findings(20, finding_of(FindingState::warn, "late"));
+  std::istringstream page(doctor_page(findings, Screen(true, 20), true));
+  for (std::string line; std::getline(page, line);) EXPECT_LE(line.size(), 20U) << line;
 }
 
 TEST(DoctorPage, IsALineForEachInAPipe) {

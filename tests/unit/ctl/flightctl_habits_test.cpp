@@ -225,7 +225,10 @@ TEST_F(FlightctlTest, PagesAreAsWideAsTheTerminal) {
   rows[0].id = "1", rows[0].path = "/x", rows[0].time = "2026-11-20T03:12:04.123Z", rows[0].trigger = "cpu-spike";
   rows[0].reason = reason;
   bench.backend.rows_to_report = to_json(rows);
-  bench.backend.status_to_report.warnings = {"something that is said here is less than what it should be"};
+  const std::string warning = "something that is said here is less than what it should be";
+  bench.backend.status_to_report.warnings = bench.backend.vacuum_warnings =
+      bench.backend.reload_to_report.warnings = {warning + ", and something else that is said behind it is no better"};
+  bench.backend.trigger_note = warning;
   run();
   const auto at = [this](const std::string& width, std::vector<std::string> words) {
     words.insert(words.begin(), {"--socket", bench.socket()});
@@ -238,14 +241,26 @@ TEST_F(FlightctlTest, PagesAreAsWideAsTheTerminal) {
     return out;
   };
   for (const auto& [width, most] : {std::pair("20", 20U), {"40", 40U}, {"100", 100U}, {"7", 20U}, {"5000", 300U}})
-    for (const std::vector<std::string>& words :
-         std::vector<std::vector<std::string>>{{"list"}, {"status"}, {"triggers"}, {"config", "store"}})
+    for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+             {"list"}, {"status"}, {"triggers"}, {"config", "store"}, {"vacuum"}, {"reload"}})
       EXPECT_LE(widest(at(width, words)), words[0] == "config" ? 80U : most) << width << " " << words[0];
   EXPECT_THAT(at("60", {"list"}),
               HasSubstr("\n    checkout is slow, and so is the rest of the shop since\n    the last"));
   for (const char* unknown : {"", "0", "-5", "x", "80x"})
     EXPECT_THAT(at(unknown, {"list"}), HasSubstr("  " + reason + "\n")) << unknown;
   EXPECT_THAT(ctl({"list"}).out, HasSubstr("  " + reason + "\n"));
+}
+
+TEST_F(FlightctlTest, AMisspelledCommandHasNoHelp) {
+  for (const char* option : {"--help", "-h", "--version"}) {
+    const Outcome outcome = ctl({"lst", option});
+    EXPECT_EQ(outcome.code, 2) << option;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, StartsWith("flightctl: there is no command 'lst': did you mean 'list'?"));
+  }
+  EXPECT_THAT(ctl({"triggers", "tset", "--help"}).err, HasSubstr("did you mean 'triggers test'?"));
+  EXPECT_EQ(ctl({"list", "--help"}).code, 0);
+  EXPECT_EQ(ctl({"triggers", "--help"}).code, 0);
 }
 
 // And no colors, so $NO_COLOR has nothing to do.

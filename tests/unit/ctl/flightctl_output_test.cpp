@@ -137,6 +137,14 @@ TEST_F(FlightctlTest, VacuumListsTheDeleted) {
   EXPECT_EQ(json["removed"][1]["reason"], "missing");
 }
 
+// Its budget can be kept, and still be too small.
+TEST_F(FlightctlTest, AVacuumThatDeletesNothingSaysNoMoreThanThat) {
+  bench.backend.vacuum_warnings = {"store.max_use is small: 2.0M is less than 8 snapshots"};
+  run();
+  EXPECT_EQ(ctl({"vacuum"}).out, "store.max_use is small: 2.0M is less than 8 snapshots\nNothing was deleted.\n");
+  EXPECT_THAT(ctl({"vacuum", "--dry-run"}).out, HasSubstr("\nNothing would be deleted.\n"));
+}
+
 TEST_F(FlightctlTest, AFullStdoutIsAnError) {
   run();
   stdout_path = "/dev/full";

@@ -125,7 +125,8 @@ class MemoryBackend : public ControlBackend {
   }
 
   void list_triggers(Done done) override {
-    done(to_json(std::vector<ListedTrigger>{{.name = "probe", .kind = "external", .condition = "", .state = "armed"}}));
+    done(to_json(std::vector<ListedTrigger>{
+        {.name = "probe", .kind = "external", .condition = "", .state = "armed", .note = trigger_note}}));
   }
 
   // The only trigger is "probe".
@@ -146,7 +147,7 @@ class MemoryBackend : public ControlBackend {
   void vacuum(bool dry_run, Progress progress, Done done) override {
     if (!dry_run) ++vacuums;
     progress("deleting", 50);
-    done(vacuum_reply(vacuumed_to_report, 4096));
+    done(vacuum_reply(vacuumed_to_report, 4096, vacuum_warnings));
   }
 
   void monitor(Listener listener) override {
@@ -157,6 +158,8 @@ class MemoryBackend : public ControlBackend {
   // Set it before the server runs, or read it after the server has stopped.
   std::string kallsyms_to_read;
   std::string vacuumed_to_report = "[]";
+  std::vector<std::string> vacuum_warnings;
+  std::string trigger_note;
   std::atomic<int> vacuums = 0;
   std::string file_to_read, name_to_read = "flight-web3-20261120T031204.123Z-manual-1.perf.data";
   std::map<std::string, std::string> names_of_ids;  // of those that differ from name_to_read
