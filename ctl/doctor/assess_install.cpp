@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <charconv>
 
 #include "ctl/doctor/assess.hpp"
@@ -77,6 +78,15 @@ Finding perf(const std::optional<std::string>& version) {
   return {"perf", ok, *version, why, ""};
 }
 
+// Whether one of the triggers fires when this program kills: that of flightd.json(5), or one on each signal.
+bool is_watched(const std::string& killer, const std::vector<std::string>& triggers) {
+  constexpr std::string_view kSignal = "signal:signal_generate";
+  return std::any_of(triggers.begin(), triggers.end(), [&](const std::string& condition) {
+    return condition == kSignal ||
+           (condition.starts_with(kSignal) && condition.find("\"" + killer + "\"") != std::string::npos);
+  });
+}
+
 }  // namespace
 
 Findings assess_install(const InstallFacts& install) {
@@ -149,7 +159,10 @@ Findings assess_store(const StoreFacts& store) {
 }
 
 Findings assess(const Facts& facts) {
-  Findings out = assess_kernel(facts.kernel);
+  KernelFacts kernel = facts.kernel;
+  std::erase_if(kernel.oom_killers,
+                [&](const std::string& name) { return is_watched(name, facts.daemon.event_triggers); });
+  Findings out = assess_kernel(kernel);
   const auto append = [&out](Findings more) {
     for (Finding& finding : more) out.push_back(std::move(finding));
   };

@@ -68,6 +68,8 @@ struct DaemonFacts {
   bool no_socket = false;                   // the socket does not exist
   std::optional<ProcessFacts> flightd, broker;
   std::optional<Status> status;
+  std::vector<std::string>
+      event_triggers;  // the conditions of those that are enabled, as `flightctl triggers` shows them
   // Why there is no status: this user may not read it; or flightd did not answer correctly.
   std::string status_refused, status_error;
 };

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <chrono>
 #include <future>
+#include <memory>
 
 #include "ctl/connection.hpp"
 #include "ctl/daemon_call.hpp"
@@ -17,6 +18,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/base/thread.hpp"
 #include "libcore/base/unix_socket.hpp"
+#include "libcore/control/trigger_messages.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -87,20 +89,32 @@ Result<void> unanswered() {
 }
 
 // systemd accepts the connection also while flightd hangs or dies at each start, so the wait has a limit. The waiting
-// thread ends with the process.
-Answer<std::string> status_in_time(ControlClient client) {
+// thread ends with the process. After an answer, `client` can be used again.
+Answer<std::string> answer_in_time(const std::shared_ptr<ControlClient>& client, const std::string& method,
+                                   const std::string& key) {
   const auto answer = std::make_shared<std::promise<Answer<std::string>>>();
   auto answered = answer->get_future();
-  auto thread = start_thread("status", [answer, client = std::make_shared<ControlClient>(std::move(client))] {
-    auto reply = client->call({fmt::format("{}.GetStatus", kInterface), "{}", false, false, false});
+  auto thread = start_thread("status", [answer, client, method, key] {
+    auto reply = client->call({fmt::format("{}.{}", kInterface, method), "{}", false, false, false});
     if (!reply) return answer->set_value(tl::unexpected(Refusal{std::string(kNotConnected), reply.error().what}));
     if (!reply->error.empty()) return answer->set_value(tl::unexpected(Refusal{reply->error, error_message(*reply)}));
-    answer->set_value(member(reply->parameters, "status"));
+    answer->set_value(member(reply->parameters, key));
   });
   if (!thread) return tl::unexpected(Refusal{std::string(kNotConnected), thread.error().what});
   thread->detach();
   if (answered.wait_for(kAnswersWithin) == std::future_status::ready) return answered.get();
   return tl::unexpected(Refusal{std::string(kNotConnected), unanswered().error().what});
+}
+
+std::vector<std::string> event_triggers_of(const std::shared_ptr<ControlClient>& client) {
+  std::vector<std::string> out;
+  const auto text = answer_in_time(client, "ListTriggers", "triggers");
+  if (!text) return out;
+  const auto rows = parse_listed_triggers(*text);
+  if (!rows) return out;
+  for (const ListedTrigger& row : *rows)
+    if (row.kind == "event" && row.enabled) out.push_back(row.condition);
+  return out;
 }
 
 }  // namespace
@@ -187,7 +201,8 @@ DaemonFacts gather_daemon(const Common& common) {
   }
   pid_t flightd = listener_of(socket->get());
   pid_t broker = -1;
-  const auto text = status_in_time(ControlClient::on(std::move(*socket)));
+  const auto client = std::make_shared<ControlClient>(ControlClient::on(std::move(*socket)));
+  const auto text = answer_in_time(client, "GetStatus", "status");
   if (!text) {
     const bool refused = text.error().name == "org.varlink.service.PermissionDenied";
     (refused ? out.status_refused : out.status_error) = text.error().message;
@@ -195,6 +210,7 @@ DaemonFacts gather_daemon(const Common& common) {
     out.status = std::move(*status);
     flightd = out.status->flightd.pid;
     broker = out.status->broker.pid;
+    out.event_triggers = event_triggers_of(client);
   }
   if (!is_there(broker)) broker = broker_of(flightd);
   if (is_there(flightd)) out.flightd = gather_process(flightd);

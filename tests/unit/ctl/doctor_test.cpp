@@ -212,6 +212,25 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
   }
 }
 
+// The trigger of flightd.json(5) sees the kills of both.
+TEST(Doctor, AnOomKillerThatATriggerWatchesIsNoFinding) {
+  Facts facts = healthy();
+  facts.kernel.oom_killers = {"earlyoom", "nohang"};
+  const auto named = [&facts] {
+    std::vector<std::string> out;
+    for (const Finding& finding : assess(facts))
+      if (finding.check == "oom-killer") out.push_back(finding.found);
+    return out;
+  };
+  EXPECT_THAT(named(), testing::ElementsAre("earlyoom runs", "nohang runs"));
+  facts.daemon.event_triggers = {
+      "oom:mark_victim",
+      R"(signal:signal_generate if (sig == 9 || sig == 15) && (COMM == "earlyoom" || COMM == "systemd-oomd"))"};
+  EXPECT_THAT(named(), testing::ElementsAre("nohang runs"));
+  facts.daemon.event_triggers = {"signal:signal_generate"};
+  EXPECT_THAT(named(), testing::IsEmpty());
+}
+
 // Findings that are ok also name what flightd takes from other programs, and how to give it back.
 TEST(Doctor, WhatFlightdHoldsIsNamed) {
   const Finding pmu = of(healthy(), "pmu");
