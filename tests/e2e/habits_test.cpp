@@ -89,6 +89,15 @@ Json newcomers_config() {
   return config;
 }
 
+// The command of the README that begins so, without "sudo".
+std::string readme_line(const std::string& command) {
+  const std::string prompt = "$ sudo ";
+  for (const std::string& line : lines_of(read_text(required_env("FLIGHT_SOURCE_ROOT") + "/README.md")))
+    if (line.starts_with(prompt + command)) return line.substr(prompt.size());
+  ADD_FAILURE() << "the README has no " << command;
+  return "false";
+}
+
 struct Typed {
   std::string command;
   std::optional<int> exit_status;
@@ -126,19 +135,33 @@ class FirstTenMinutes : public DaemonTest {
 };
 
 TEST_F(FirstTenMinutes, TheFirstTenCommandsAreAnsweredOnOneScreenEach) {
-  const std::vector<Typed> commands{
-      {"flightctl", 0, "There are no snapshots yet; `flightctl snapshot` takes one."},
-      {"flightctl --help", 0, "\n  snapshot, record     write the recent past to a file"},
-      {"flightctl doctor", std::nullopt, " fail\n"},
-      {"flightctl status", 0, ": recording "},
-      {"flightctl snapshot --last 10s --reason 'checkout is slow'", 0, "id:       1\n"},
-      {"flightctl list", 0, "checkout is slow"},
-      {"flightctl info", 0, "snapshot 1: manual on "},
-      {"flightctl show 1", 0, "\n  checkout is slow\n"},
-      {"flightctl report latest --stdio --no-children -g none --sort comm,dso | head -n 15", 0, "Samples: "},
-      {"flightctl get 1", 0, "-manual-1.perf.data"}};
+  const std::vector<Typed> commands{{"flightctl", 0, "There are no snapshots yet; `flightctl snapshot` takes one."},
+                                    {"flightctl --help", 0, "\n  snapshot, record     write the recent past to a file"},
+                                    {"flightctl doctor", std::nullopt, " fail\n"},
+                                    {"flightctl status", 0, ": recording "},
+                                    {"flightctl snapshot --last 10s --reason 'checkout is slow'", 0, "id:       1\n"},
+                                    {"flightctl list", 0, "checkout is slow"},
+                                    {"flightctl info", 0, "snapshot 1: manual on "},
+                                    {"flightctl show 1", 0, "\n  checkout is slow\n"},
+                                    {readme_line("flightctl report "), 0, "Samples: "},
+                                    {"flightctl get 1", 0, "-manual-1.perf.data"}};
   ASSERT_EQ(commands.size(), 10U);
   expect_answers(commands);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Emacs' shells, serial consoles, cron with a terminal. perf does not look at $TERM before it opens its page.
+TEST_F(FirstTenMinutes, AReportIsPlainWhereTheTerminalOrTheUserWantsIt) {
+  ASSERT_EQ(daemon_.snapshot()["id"], "1");
+  for (const char* how :
+       {"TERM=dumb flightctl report latest", "TERM= flightctl report latest",
+        "TERM=dumb flightctl report latest --stdio", "NO_COLOR=1 PERF_PAGER=cat flightctl report latest --stdio"}) {
+    const Outcome outcome = type(fmt::format("{} --no-children -g none --sort comm,dso", how));
+    SCOPED_TRACE(fmt::format("$ {}\n{}", how, outcome.out));
+    EXPECT_FALSE(outcome.timed_out);
+    EXPECT_EQ(outcome.exit_status, 0);
+    EXPECT_THAT(outcome.out, testing::AllOf(HasSubstr("Samples: "), Not(HasSubstr("\x1b"))));
+  }
   EXPECT_TRUE(daemon_.stop());
 }
 
