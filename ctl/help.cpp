@@ -12,10 +12,10 @@
 namespace flight::ctl {
 namespace {
 
-constexpr std::size_t kMost = 80;    // a wider page is harder to read
-constexpr std::size_t kNarrow = 60;  // below that, a description stands below its option
-constexpr std::size_t kNarrowIndent = 6;
-constexpr std::size_t kDescriptions = 30;  // CLI11's column of them
+constexpr std::size_t kHelpColumns = 80;    // a wider page is harder to read
+constexpr std::size_t kNarrowColumns = 60;  // below that, a description stands below its option
+constexpr std::size_t kBelowOption = 6;
+constexpr std::size_t kDescriptionColumn = 30;  // CLI11's column of them
 
 // Its form is read by tests/docs: a command with another name of it in parentheses.
 constexpr const char* kPage = R"(Controls flightd, the always-on flight recorder. Without a command: list.
@@ -51,23 +51,23 @@ std::size_t description_at(std::string_view line) {
   if (const std::size_t gap = line.find("  ", first); gap != std::string_view::npos)
     return std::min(line.find_first_not_of(' ', gap), line.size());
   // After a long option there is one space only.
-  const bool behind = line[first] == '-' && line.size() > kDescriptions && line[kDescriptions - 1] == ' ';
-  return behind ? kDescriptions : first;
+  const bool behind = line[first] == '-' && line.size() > kDescriptionColumn && line[kDescriptionColumn - 1] == ' ';
+  return behind ? kDescriptionColumn : first;
 }
 
 std::string wrapped_line(std::string_view line, const Screen& screen) {
   const std::size_t at = description_at(line);
   const std::string_view head = line.substr(0, at);
-  if (screen.width() >= kNarrow) return screen.wrapped(line.substr(at), at, head);
+  if (screen.width() >= kNarrowColumns) return screen.wrapped(line.substr(at), at, head);
   const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
-  if (first == at) return screen.wrapped(line.substr(at), std::min(at, kNarrowIndent));
+  if (first == at) return screen.wrapped(line.substr(at), std::min(at, kBelowOption));
   return screen.wrapped(head.substr(first, head.find_last_not_of(' ') + 1 - first), first) +
-         screen.wrapped(line.substr(at), kNarrowIndent);
+         screen.wrapped(line.substr(at), kBelowOption);
 }
 
 // The page for the terminal's width; descriptions stay in their column.
 std::string fitted(std::string_view page) {
-  const Screen screen(false, std::min(known_columns(STDOUT_FILENO).value_or(kMost), kMost));
+  const Screen screen(false, std::min(known_columns(STDOUT_FILENO).value_or(kHelpColumns), kHelpColumns));
   std::string out;
   while (!page.empty()) {
     const std::size_t end = std::min(page.find('\n'), page.size());
