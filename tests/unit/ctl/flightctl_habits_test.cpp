@@ -309,7 +309,7 @@ TEST_F(FlightctlTest, ATerminalShowsASummaryThatFits) {
   };
   run();
   const std::string whole = ctl({"snapshot"}).out;
-  EXPECT_THAT(whole, AllOf(HasSubstr("warning 11: "), HasSubstr("note 11\n"), Not(HasSubstr("All of it"))));
+  EXPECT_THAT(whole, AllOf(HasSubstr("\n  warning 11:"), HasSubstr("note 11\n"), Not(HasSubstr("All of it"))));
   std::string brief = on_terminal({"snapshot"}, {"TERM=dumb"}).out;
   std::erase(brief, '\r');
   EXPECT_LT(ctl::count_rows(brief, 80), 24U) << brief;
