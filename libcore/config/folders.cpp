@@ -156,14 +156,14 @@ ConfigResult<Layer> profile_layer(const LookUp& look, const std::vector<std::str
   return tl::unexpected(*check.error);
 }
 
-// A profile has the lowest rank, so a profile that it names would never apply, and its own name does nothing.
+// A profile has the lowest rank, so a profile that it names would never apply. Its own name says what is so.
 std::optional<ConfigError> foreign_profile(const Value& root, const std::string& name) {
   const Value* named = root.member("profile");
-  if (named == nullptr) return std::nullopt;
+  if (named == nullptr || named->text == name) return std::nullopt;
   Check check;
   Reader(check, *named, "profile")
-      .refuse(fmt::format("a profile cannot select {}; remove this key (its value is '{}')",
-                          named->text == name ? "itself" : "another profile", excerpt(named->text)));
+      .refuse(fmt::format("a profile cannot select another profile; remove this key (its value is '{}')",
+                          excerpt(named->text)));
   return check.error;
 }
 

@@ -480,7 +480,7 @@ TEST_F(Disk, GoneAndBackAgain) {
   expect_write_failed(ENOTCONN, "its server was killed");
   EXPECT_TRUE(degraded());
   unmount(disk_);
-  expect_write_failed(ENOENT, "not mounted");
+  expect_write_failed(ESTALE, "not mounted");
   fuse_.reset();
   ASSERT_TRUE(mount_slow_disk());
   expect_good_again();
