@@ -122,6 +122,15 @@ class UnnamedThreads {
   std::unordered_map<std::uint32_t, std::uint64_t> counts_;
 };
 
+// Of the process, not of one of its threads. Empty: what is known of it began later.
+Comm comm_at(const Incarnation& process, const ProcessAt& then) {
+  const auto [image, to_ns] = image_at(process, then.time_ns);
+  Comm comm{};
+  for (const PastNames::Since& one : process.names.of(then.pid, image->from_ns, to_ns, image->comm))
+    if (one.since_ns <= then.time_ns) comm = one.comm;
+  return comm;
+}
+
 }  // namespace
 
 TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
@@ -222,12 +231,8 @@ std::vector<std::string> comms_in(const RecordLog& log, const ProcessTable& tabl
   std::vector<std::string> out;
   for (const ProcessAt& one : asked) {
     const Incarnation* process = now.find(one.pid, one.time_ns);
-    const Image* then = process != nullptr ? &process->image : nullptr;
-    if (process != nullptr)
-      for (auto past = process->past.rbegin(); past != process->past.rend() && then->from_ns > one.time_ns; ++past)
-        then = &*past;
-    const bool is_known = then != nullptr && !is_lost_comm(then->comm);
-    out.emplace_back(is_known ? name_of(then->comm) : std::string_view());
+    const Comm then = process != nullptr ? comm_at(*process, one) : Comm{};
+    out.emplace_back(is_lost_comm(then) ? std::string_view() : name_of(then));
   }
   return out;
 }

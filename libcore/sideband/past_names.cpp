@@ -2,21 +2,29 @@
 #include "libcore/sideband/past_names.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace flight {
 
-PastNames::Lost PastNames::rename(std::uint32_t tid, EventTime time_ns, Comm& current, const Comm& now) {
+std::vector<PastNames::Name>::iterator PastNames::first_after(EventTime time_ns) {
+  return std::upper_bound(kept_->names.begin(), kept_->names.end(), time_ns,
+                          [](EventTime time, const Name& name) { return time < name.until_ns; });
+}
+
+Comm& PastNames::at(std::uint32_t tid, EventTime time_ns, Comm& current, EventTime to_ns) {
+  if (!kept_) return current;
+  const auto end = kept_->names.end();
+  const auto later = std::find_if(first_after(time_ns), end, [tid](const Name& name) { return name.tid == tid; });
+  return later != end && later->until_ns <= to_ns ? later->comm : current;
+}
+
+PastNames::Lost PastNames::rename(std::uint32_t tid, EventTime time_ns, Comm& current, const Comm& now,
+                                  EventTime to_ns) {
   Lost lost;
   if (count() >= kMost) lost = lose(kept_->names[kMost / 4].until_ns + 1, 0);
   if (!kept_) kept_ = std::make_unique<Kept>();
-  std::vector<Name>& names = kept_->names;
-  const auto place = std::upper_bound(names.begin(), names.end(), time_ns,
-                                      [](EventTime time, const Name& name) { return time < name.until_ns; });
-  const auto later = std::find_if(place, names.end(), [tid](const Name& name) { return name.tid == tid; });
-  Comm& then = later != names.end() ? later->comm : current;
-  const Comm before = then;
-  then = now;
-  names.insert(place, Name{.until_ns = time_ns, .tid = tid, .comm = before});
+  const Comm before = std::exchange(at(tid, time_ns, current, to_ns), now);
+  kept_->names.insert(first_after(time_ns), Name{.until_ns = time_ns, .tid = tid, .comm = before});
   return lost;
 }
 

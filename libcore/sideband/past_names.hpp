@@ -42,8 +42,11 @@ class PastNames {
   };
 
   // The task got the name `now` at that time, and had `current` before. Sets `current`, unless a later name is known:
-  // then the record came late. Returns what was lost because there are too many.
-  Lost rename(std::uint32_t tid, EventTime time_ns, Comm& current, const Comm& now);
+  // then the record came late. Returns what was lost because there are too many. `to_ns`: when its image or thread
+  // ended, of which `current` is the last name; ~0: it lives.
+  Lost rename(std::uint32_t tid, EventTime time_ns, Comm& current, const Comm& now, EventTime to_ns = ~EventTime{0});
+  // The name that the task has from that time on: `current`, or one before a later rename up to `to_ns`.
+  [[nodiscard]] Comm& at(std::uint32_t tid, EventTime time_ns, Comm& current, EventTime to_ns);
   // No window begins earlier any more.
   void forget(EventTime before_ns);
   // Frees memory: loses the names of renames before that. `needed_ns`: no window begins earlier.
@@ -66,6 +69,7 @@ class PastNames {
     EventTime lost_until_ns = 0;
   };
   void drop(EventTime before_ns);
+  [[nodiscard]] std::vector<Name>::iterator first_after(EventTime time_ns);  // of `kept_`, which is there
   std::unique_ptr<Kept> kept_;  // nullptr: nothing, as in nearly all processes
 };
 

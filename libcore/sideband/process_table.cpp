@@ -241,30 +241,33 @@ void ProcessTable::apply_comm(const CommRecord& comm, EventTime time_ns) {
   }
   if (comm.exec) return exec(*process, comm, time_ns);
   if (comm.tid == comm.pid) {
-    rename(*process, comm, process->image.from_ns, process->image.comm, time_ns);
+    const auto [image, to_ns] = image_at(*process, time_ns);
+    rename(*process, comm, {image->comm, image->from_ns, to_ns}, time_ns);
     process->copied = false;
     return;
   }
-  if (Thread* thread = thread_at(*process, comm.tid, time_ns))
-    return rename(*process, comm, thread->start_ns, thread->comm, time_ns);
-  if (!process->alive()) return;
+  if (Thread* thread = thread_at(*process, comm.tid, time_ns)) {
+    const EventTime to_ns = thread->exit_ns != 0 ? thread->exit_ns : ~EventTime{0};
+    return rename(*process, comm, {thread->comm, thread->start_ns, to_ns}, time_ns);
+  }
+  if (!process->alive() || time_ns < process->image.from_ns) return;  // late: an exec has ended it since then
   const Accounted accounted(*this, processes_[comm.pid]);
   process->threads.insert(place_of(process->threads, comm.tid, time_ns), Thread{comm.tid, to_comm(comm), time_ns, 0});
   ++process->live_threads;
 }
 
-// `name`: the newest one of a task that has existed since `from_ns`. A window may begin before this rename if the
-// record is folded early: then the name until now is kept. One that is not known is taken for the new one, as in a
-// scan.
-void ProcessTable::rename(Incarnation& process, const CommRecord& comm, EventTime from_ns, Comm& name,
-                          EventTime time_ns) {
+// A window may begin before this rename if the record is folded early: then the name until now is kept. One that is not
+// known is taken for the new one, as in a scan. The record can be late, and an exec or a later rename be known.
+void ProcessTable::rename(Incarnation& process, const CommRecord& comm, const Named& task, EventTime time_ns) {
   const Comm now = to_comm(comm);
-  if (time_ns < horizon_ns_ || time_ns <= from_ns || now == name || name_of(name).empty()) {
-    name = now;
+  Comm& then = process.names.at(comm.tid, time_ns, task.comm, task.to_ns);
+  if (time_ns < task.from_ns && !name_of(then).empty()) return;  // before the oldest image that is known
+  if (time_ns < horizon_ns_ || time_ns <= task.from_ns || now == then || name_of(then).empty()) {
+    then = now;
     return;
   }
   const Accounted accounted(*this, processes_[comm.pid]);
-  const PastNames::Lost lost = process.names.rename(comm.tid, time_ns, name, now);
+  const PastNames::Lost lost = process.names.rename(comm.tid, time_ns, task.comm, now, task.to_ns);
   lost_names_.count += lost.count;
   lost_names_.until_ns = std::max(lost_names_.until_ns, lost.until_ns);
   note_end(comm.pid, time_ns, 1);

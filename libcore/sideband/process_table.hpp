@@ -83,6 +83,19 @@ struct Incarnation {
   [[nodiscard]] Comm comm_of(std::uint32_t tid) const;
 };
 
+// The image in which the process was at that time, or the oldest one that is known, and the begin of the next one; ~0:
+// it is the last one.
+template <typename Process>
+[[nodiscard]] auto image_at(Process& process, EventTime time_ns) {
+  auto* image = &process.image;
+  EventTime to_ns = ~EventTime{0};
+  for (auto past = process.past.rbegin(); past != process.past.rend() && image->from_ns > time_ns; ++past) {
+    to_ns = image->from_ns;
+    image = &*past;
+  }
+  return std::pair(image, to_ns);
+}
+
 struct Note;
 
 class ProcessTable {
@@ -182,7 +195,12 @@ class ProcessTable {
   void apply_thread(const TaskRecord& fork, EventTime time_ns);
   void apply_exit(const TaskRecord& exit, EventTime time_ns);
   void apply_comm(const CommRecord& comm, EventTime time_ns);
-  void rename(Incarnation& process, const CommRecord& comm, EventTime from_ns, Comm& name, EventTime time_ns);
+  // A task's last name in an image or in a thread, and the time of that.
+  struct Named {
+    Comm& comm;
+    EventTime from_ns = 0, to_ns = 0;
+  };
+  void rename(Incarnation& process, const CommRecord& comm, const Named& task, EventTime time_ns);
   void lose_names(Incarnation& process, EventTime before_ns);
   void apply_mmap(const Mmap2Record& map, EventTime time_ns);
   void apply_note(const Note& note, EventTime time_ns);

@@ -123,6 +123,45 @@ TEST(Bounds, ARenameThatIsFoldedEarlyKeepsTheNamesBefore) {
   }
 }
 
+// A name that Intake puts back can be older than what was folded early.
+TEST(Bounds, ALateNameIsNotThatOfALaterExec) {
+  ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
+  tracker.add(shell().bytes());
+  Tape tape;
+  tape.thread(kSecond, 100, 101);
+  tape.exec(4 * kSecond, 100, "other");
+  tape.comm(5 * kSecond, 100, 100, "last");
+  tracker.add(tape.bytes());
+  const auto fold_all = [&tracker](EventTime from_ns) {
+    for (int i = 0; i < 1000; ++i) {
+      Tape more;
+      live(more, from_ns + static_cast<EventTime>(i) * 10 * kStep, i);
+      tracker.add(more.bytes());
+    }
+  };
+  fold_all(6 * kSecond);
+  Tape late;
+  late.comm(3 * kSecond, 100, 100, "late");
+  late.comm(3 * kSecond, 100, 101, "worker");
+  late.comm(3 * kSecond, 100, 102, "ended");
+  tracker.add(late.bytes());
+  const EventTime half = kSecond / 2;
+  for (const bool folded : {false, true}) {
+    SCOPED_TRACE(folded);
+    if (folded) fold_all(6 * kSecond + 10'000 * kStep);
+    const auto names = [&tracker](EventTime begin_ns, EventTime at_ns) {
+      const ReaderModel model = read(tracker.export_window(begin_ns, 600 * kSecond, {100}), at_ns);
+      return model.comm_of(100, 100) + " " + model.comm_of(100, 101) + model.comm_of(100, 102);
+    };
+    EXPECT_EQ(names(half, 2 * kSecond), "bash bash");
+    for (const EventTime begin_ns : {half, 3 * kSecond + half}) {
+      EXPECT_EQ(names(begin_ns, 4 * kSecond + half), "other ");
+      EXPECT_EQ(names(begin_ns, 5 * kSecond + half), "last ");
+    }
+    EXPECT_EQ(names(3 * kSecond + half, 3 * kSecond + half), "late worker");
+  }
+}
+
 // Memory is short: a name that is forgotten is unknown, and the later one does not take its place.
 TEST(Bounds, ANameThatIsForgottenIsNotReplacedByALaterOne) {
   ProcessTracker tracker({.log_bytes = 4096, .state_bytes = 1U << 20U});

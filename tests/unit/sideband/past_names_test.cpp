@@ -46,6 +46,17 @@ TEST_F(PastNamesTest, ALateRecordBelongsWhereItsTimeIs) {
   EXPECT_EQ(timeline(names_, 7, 0, kForever, seven_), "0:a 10:b 20:c 30:d");
 }
 
+// A task that ended at 25, and another one with its number.
+TEST_F(PastNamesTest, ALateRecordOfOneThatEndedIsNotOfTheNext) {
+  Comm ended = to_comm("b");
+  EXPECT_EQ(name_of(names_.at(7, 20, ended, 25)), "b");
+  EXPECT_EQ(name_of(names_.at(7, 5, ended, 25)), "a");
+  names_.rename(7, 20, ended, to_comm("c"), 25);
+  EXPECT_EQ(name_of(ended), "c");
+  EXPECT_EQ(timeline(names_, 7, 0, 25, ended), "0:a 10:b 20:c");
+  EXPECT_EQ(timeline(names_, 7, 26, kForever, seven_), "26:b 30:d");
+}
+
 TEST_F(PastNamesTest, WhatNoWindowNeedsIsForgotten) {
   const PastNames copy(names_);
   names_.forget(15);

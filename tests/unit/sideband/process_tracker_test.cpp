@@ -99,6 +99,20 @@ TEST_F(WithShell, ARequesterHasItsNameOfThatTime) {
   EXPECT_THAT(tracker_.comms_of(std::span(asked).subspan(1, 4)), ElementsAre("flightctl", "less", "less", "bash"));
 }
 
+// prctl(PR_SET_NAME)
+TEST_F(WithShell, ARequesterHasItsNameOfBeforeARename) {
+  tape_.fork(100, 100, 200);
+  tape_.exec(110, 200, "python3");
+  tape_.comm(120, 200, 200, "backup");
+  tape_.comm(130, 200, 200, "resting");
+  tape_.exec(140, 200, "less");
+  drain();
+  const std::vector<ProcessAt> asked{{200, 105}, {200, 115}, {200, 120}, {200, 135}, {200, 140}};
+  EXPECT_THAT(tracker_.comms_of(asked), ElementsAre("bash", "python3", "backup", "resting", "less"));
+  tracker_.fold(112);
+  EXPECT_THAT(tracker_.comms_of(std::span(asked).subspan(1)), ElementsAre("python3", "backup", "resting", "less"));
+}
+
 // An export names a thread's samples by the pid of its process. Until just now the thread's tid was the pid of a
 // process whose last moments may lie in the window, too.
 TEST(ProcessTracker, AThreadThatHasTheNumberOfADeadProcessIsNotCalledSo) {
