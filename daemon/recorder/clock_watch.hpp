@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightd's knowledge of the wall clock's past. The recorder and trigger threads look ten times a second, less often
-// while little happens; requests look as well. Any thread; no function waits longer than for a copy of the triples.
+// while little happens; the recorder thread also when the clock was set (clock_alarm.hpp); requests look as well. Any
+// thread; no function waits longer than for a copy of the triples.
 #pragma once
 
 #include <mutex>

@@ -22,6 +22,8 @@ constexpr std::size_t kQuietBytes = 4096;
 constexpr EventTime kNoteEveryNs = 1'000'000'000;
 // After a ring's wakeup, while the last round is too young for another one.
 constexpr EventTime kTryAgainNs = 10'000'000;
+// After a change of the wall clock: if it is set all the time, the thread does not wake for each change.
+constexpr EventTime kClockRestsNs = 100'000'000;
 
 }  // namespace
 
@@ -55,6 +57,8 @@ RecorderThread::RecorderThread(std::unique_ptr<BrokerThread> broker_thread, Uniq
       checkpoint_(std::move(checkpoint)),
       warn_(std::move(warn)),
       pace_clock_(clock) {
+  // Without it, changes of the wall clock are seen at the next tick.
+  if (auto opened = ClockAlarm::open()) clock_alarm_ = std::move(*opened);
   follow_attached();
   note_heads(monotonic_now());
 }
@@ -153,19 +157,31 @@ void RecorderThread::follow_attached() {
   if (since_ns != UINT64_MAX) look_again(since_ns);
 }
 
-// Waits for a task, a sideband ring's watermark, that of a ring that is being recorded, or the tick.
+// Waits for a task, a change of the wall clock, a sideband ring's watermark, that of a ring that is being recorded, or
+// the tick.
 void RecorderThread::wait_for_work(EventTime until_ns) {
   std::vector<pollfd> fds;
-  fds.reserve(attached_->sideband.size() + 1);
+  fds.reserve(attached_->sideband.size() + 2);
+  const EventTime now_ns = monotonic_now();
+  const bool clock_rests = now_ns < clock_alarm_rests_ns_;
   fds.push_back({.fd = tasks_.fd(), .events = POLLIN, .revents = 0});
+  fds.push_back({.fd = clock_rests ? -1 : clock_alarm_.fd(), .events = POLLIN, .revents = 0});
   for (const auto& ring : attached_->sideband) fds.push_back({.fd = ring->fd(), .events = POLLIN, .revents = 0});
   const std::size_t others = fds.size();
-  const EventTime now_ns = monotonic_now();
   watch_streams(fds);
+  if (clock_rests) until_ns = std::min(until_ns, clock_alarm_rests_ns_);
   for (const auto& [id, watched] : streams_)
     if (watched.woken_ns != 0) until_ns = std::min(until_ns, now_ns + kTryAgainNs);
   wait_for_any(fds, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)));
+  if (fds[1].revents != 0) look_at_set_clock();
   note_wakeups(std::span<const pollfd>(fds).subspan(others));
+}
+
+// Before anything else, because the time of this look counts as that of the change.
+void RecorderThread::look_at_set_clock() {
+  clock_alarm_.take();
+  clock_.look();
+  clock_alarm_rests_ns_ = monotonic_now() + kClockRestsNs;
 }
 
 void RecorderThread::note_clock() {

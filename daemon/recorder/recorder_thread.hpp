@@ -24,6 +24,7 @@
 #include "daemon/recorder/history.hpp"
 #include "daemon/recorder/recording_gaps.hpp"
 #include "daemon/recorder/scan_pace.hpp"
+#include "libcore/base/clock_alarm.hpp"
 #include "libcore/base/task_queue.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/base/waiting_clock.hpp"
@@ -147,6 +148,7 @@ class RecorderThread {
                  const BesideRings& beside, std::function<void(Error)> warn, const WaitingClock& clock);
   void run();
   void wait_for_work(EventTime until_ns);
+  void look_at_set_clock();
   void drain();
   void take_batch(std::size_t first, std::size_t end, EventTime complete_ns);
   void blame();
@@ -200,6 +202,8 @@ class RecorderThread {
   std::size_t drained_bytes_ = 0;  // in that pass
   EventTime blamed_ns_ = 0;
   ClockWatch clock_;
+  ClockAlarm clock_alarm_;
+  EventTime clock_alarm_rests_ns_ = 0;  // until then it is not polled
   RecordingGaps gaps_{clock_};
   std::vector<History> histories_;  // of attached_->rings
   std::map<std::string, EventTime> wanted_ns_;

@@ -7,7 +7,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include <cstdint>
+#include <vector>
 
 #include "libcore/base/clock.hpp"
 #include "libcore/store/names.hpp"
@@ -37,6 +41,10 @@ class FlightdClock {
     void* memory = ::mmap(nullptr, sizeof(ShiftedClock), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     EXPECT_NE(memory, MAP_FAILED);
     shift_ = static_cast<ShiftedClock*>(memory);
+    const std::string fifo = alarm_of(path_);
+    EXPECT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+    EXPECT_EQ(::chmod(fifo.c_str(), 0666), 0) << "flightd is another user";
+    alarm_.reset(::open(fifo.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
   }
   FlightdClock(const FlightdClock&) = delete;
   FlightdClock& operator=(const FlightdClock&) = delete;
@@ -47,7 +55,11 @@ class FlightdClock {
     command.push_back("FLIGHT_SHIFTED_CLOCK=" + path_);
     return command;
   }
-  void set(nanoseconds by) { shift_->wall_ns = shift_->wall_ns + by.count(); }
+  void set(nanoseconds by) {
+    shift_->wall_ns = shift_->wall_ns + by.count();
+    const std::uint64_t once = 1;
+    EXPECT_EQ(::write(alarm_.get(), &once, sizeof once), static_cast<ssize_t>(sizeof once));
+  }
   // And then it is set.
   void suspend(nanoseconds time, nanoseconds set_by) {
     shift_->slept_ns = shift_->slept_ns + time.count();
@@ -56,6 +68,7 @@ class FlightdClock {
 
  private:
   std::string path_, module_;
+  UniqueFd alarm_;
   ShiftedClock* shift_ = nullptr;
 };
 
@@ -135,6 +148,26 @@ TEST_F(ClockLong, AfterAStepEachTimeIsAsTheClockShowedItThen) {
   const std::string last = perf_times(sidecar).second;
   EXPECT_THAT(last, HasSubstr(to_rfc3339(real(last_ns) + hours(1)).substr(11, 7))) << "to ten seconds";
   EXPECT_TRUE(counts_all(Verifier::installed(), folder_, sidecar));
+}
+
+// With ticks alone, of 100 ms at least, one of five would be noticed as early.
+TEST_F(ClockLong, TheTimeOfAStepIsThatOfTheStep) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  wait_for(started_ns_ + kSecond);
+  std::vector<EventTime> set_ns;
+  for (int i = 0; i < 8; ++i) {
+    set_ns.push_back(monotonic_now());
+    clock_.set(hours(1));
+    wait_for(set_ns.back() + 200 * kMs);
+  }
+  const Json steps = daemon_.snapshot()["clock_steps"];
+  ASSERT_EQ(steps.size(), set_ns.size()) << steps.dump(2);
+  int at_once = 0;
+  for (std::size_t i = 0; i < set_ns.size(); ++i) {
+    EXPECT_GE(ns_of(steps[i]["ns"]), set_ns[i]);
+    if (ns_of(steps[i]["ns"]) < set_ns[i] + 20 * kMs) ++at_once;
+  }
+  EXPECT_GE(at_once, 5) << steps.dump(2);
 }
 
 TEST_F(Clock, SinceIsATimeThatTheClockShowed) {

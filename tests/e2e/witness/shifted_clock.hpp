@@ -3,8 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace flight {
+
+// A FIFO beside that file. What the test writes to it makes flightd's timer on CLOCK_REALTIME ready, as if the
+// machine's clock were set.
+inline std::string alarm_of(const std::string& clock) { return clock + ".alarm"; }
 
 // The content of the file $FLIGHT_SHIFTED_CLOCK.
 struct ShiftedClock {
