@@ -81,6 +81,7 @@ class FileTable {
 
   // A look at the clocks, before the results of threads: what was read then is of the clocks that were in force so far.
   void note_clock(const ClockTriple& now) { clock_.look(now); }
+  [[nodiscard]] const ClockHistory& clock() const { return clock_; }
   // Mappings that are older than the first sighting were not reported, so no reading is valid for the time before it.
   void begin_late() { saw_all_ = false; }
   // If it returns true, the caller must queue the file, read it, and then call put() or put_failed().

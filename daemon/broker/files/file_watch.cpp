@@ -118,7 +118,7 @@ std::uint64_t FileWatch::symbol_news() const {
   return news;
 }
 
-// Only for records of the rings: the FORKs of a scan name the present parent, not the one that forked.
+// Only for records of the rings: the FORKs of a scan have the present parent, not the one that forked, and other times.
 void FileWatch::note_recorded(std::span<const std::byte> records) {
   owners_.note(records);
   note_forks(records);
@@ -127,6 +127,7 @@ void FileWatch::note_recorded(std::span<const std::byte> records) {
 
 void FileWatch::note_scan(std::span<const std::byte> records, bool again) {
   const std::chrono::nanoseconds begun = clocks_.cpu();
+  note_starts(records);
   note(records, again ? Source::own_scan : Source::scan);
   scanned_for_.clear();
   table_.end_scan();

@@ -141,7 +141,9 @@ class FileWatch {
   void put(const Read& read, const MappedAt& at, Result<MappedFileFacts>& facts);
   void put_failed(const MappedAt& at);
   void note_silent(const Read& read, Clock::time_point now);
+  void note_begun(std::uint32_t pid, EventTime begun_ns);
   void note_forks(std::span<const std::byte> records);
+  void note_starts(std::span<const std::byte> scan);
   [[nodiscard]] bool is_busy(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] bool may_read(DeviceNumber disk, std::uint32_t pid, uid_t uid) const;
   [[nodiscard]] static DeviceNumber device_of(const MappedAt& at);

@@ -116,24 +116,42 @@ void FileWatch::note_silent(const Read& read, Clock::time_point now) {
     silent_[read.number] = {.until = now + kNotAgainFor, .uid = read.uid, .mapped_ns = read.mapped_ns};
 }
 
-// A process that was forked after the mapping has the pid of one that hangs, and is another one. What its user's
-// processes have done still counts for the user.
+// A process that began after the mapping has the pid of one that hangs, and is another one. What its user's processes
+// have done still counts for the user.
+void FileWatch::note_begun(std::uint32_t pid, EventTime begun_ns) {
+  const std::uint64_t number = ++renumbered_ << 32U;
+  for (const auto& read : reads_)
+    if (read->number == pid && read->mapped_ns < begun_ns) read->number = number;
+  const auto silent = silent_.find(pid);
+  if (silent == silent_.end() || silent->second.mapped_ns >= begun_ns) return;
+  auto renumbered = silent_.extract(silent);
+  renumbered.key() = number;
+  silent_.insert(std::move(renumbered));
+  retry_at_ = clocks_.now();
+}
+
 void FileWatch::note_forks(std::span<const std::byte> records) {
   if (silent_.empty() && reads_.empty()) return;
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
     records = records.subspan(record.size());
     if (load<perf_event_header>(record.data()).type != PERF_RECORD_FORK) continue;
     const auto fork = parse_task(record);
-    if (!fork || fork->pid == fork->ppid) continue;  // a thread
-    const std::uint64_t number = ++renumbered_ << 32U;
-    for (const auto& read : reads_)
-      if (read->number == fork->pid && read->mapped_ns < fork->time_ns) read->number = number;
-    const auto silent = silent_.find(fork->pid);
-    if (silent == silent_.end() || silent->second.mapped_ns >= fork->time_ns) continue;
-    auto renumbered = silent_.extract(silent);
-    renumbered.key() = number;
-    silent_.insert(std::move(renumbered));
-    retry_at_ = clocks_.now();
+    if (fork && fork->pid != fork->ppid) note_begun(fork->pid, fork->time_ns);  // else it is a thread
+  }
+}
+
+// In a scan, a FORK has the start of its process, by CLOCK_BOOTTIME: the FORK of the ring can be lost.
+void FileWatch::note_starts(std::span<const std::byte> scan) {
+  if (silent_.empty() && reads_.empty()) return;
+  constexpr auto kUnsureNs = static_cast<EventTime>(ClockHistory::kMostSlept.count());  // of event_at_boottime()
+  table_.note_clock(ClockTriple::now());
+  for (auto record = next_record(scan); !record.empty(); record = next_record(scan)) {
+    scan = scan.subspan(record.size());
+    if (load<perf_event_header>(record.data()).type != PERF_RECORD_FORK) continue;
+    const auto fork = parse_task(record);
+    if (!fork || fork->pid != fork->tid) continue;
+    const EventTime begun_ns = table_.clock().event_at_boottime(fork->time_ns);
+    note_begun(fork->pid, begun_ns - std::min(begun_ns, kUnsureNs));
   }
 }
 

@@ -524,6 +524,28 @@ TEST_F(ShareOfWatch, WhoseNumberASilentProcessHadIsAsked) {
   EXPECT_GE(known().hung_processes, 1U) << "the user's processes are counted on";
 }
 
+// The start of that process, in a scan.
+RecordBuffer scanned_start(std::uint64_t boottime_ns) {
+  RecordBuffer out;
+  append_fork(
+      out, {.pid = kHungProcess, .ppid = 1, .tid = kHungProcess, .ptid = 1, .time_ns = boottime_ns, .exec = true}, {});
+  return out;
+}
+
+// The FORK of its successor was lost.
+TEST_F(ShareOfWatch, AScanKnowsWhetherANumberIsStillThatOfASilentProcess) {
+  released = true;  // its helper was killed
+  watch_.note_scan(mapping(8, 1, "/bin/x", kHungProcess, 1000));
+  EXPECT_TRUE(look_until([&] { return asked == 1 && watch_.settled(); }));
+  watch_.note_scan(scanned_start(1));
+  watch_.note_scan(mapping(8, 2, "/bin/y", kHungProcess, 1001));
+  EXPECT_TRUE(settle());
+  EXPECT_EQ(asked, 1) << "it is the same process";
+  watch_.note_scan(scanned_start(boottime_now()));
+  EXPECT_TRUE(look_until([&] { return asked > 1; }));
+  EXPECT_GE(known().hung_processes, 1U) << "the user's processes are counted on";
+}
+
 TEST_F(ShareOfWatch, FilesThatWaitAreSaidAndReadLater) {
   measured_cpu = 500ms;
   for (std::uint64_t inode = 1; inode <= 200; ++inode) watch_.note_scan(mapping(8, inode, "/bin/x", user()));
