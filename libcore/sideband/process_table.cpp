@@ -302,11 +302,14 @@ void ProcessTable::apply_mmap(const Mmap2Record& map, EventTime time_ns) {
   if (map.cpumode != PERF_RECORD_MISC_USER) return;
   Incarnation* process = find_or_infer(map.pid, time_ns);
   if (process == nullptr || !process->alive_at(time_ns)) return;
+  const auto [image, to_ns] = image_at(*process, time_ns);
+  if (time_ns < image->from_ns) return;  // late: an exec has unmapped it since then
   const ProcessMap made = make_map(map, time_ns);
-  const bool first = process->expects_program && map.name.starts_with('/') && is_file(made);
+  const bool is_last = image == &process->image;
+  const bool first = is_last && process->expects_program && map.name.starts_with('/') && is_file(made);
   if (first) process->expects_program = false;
-  if (first || map.is_program) process->image.program = made.file;
-  if (map.bytes != 0) replaced_ += writable(process->image.maps, meter_).insert(made);
+  if (first || map.is_program) image->program = made.file;
+  if (map.bytes != 0) replaced_ += writable(image->maps, meter_).insert(made);
 }
 
 void ProcessTable::apply_note(const Note& note, EventTime time_ns) {

@@ -123,8 +123,8 @@ TEST(Bounds, ARenameThatIsFoldedEarlyKeepsTheNamesBefore) {
   }
 }
 
-// A name that Intake puts back can be older than what was folded early.
-TEST(Bounds, ALateNameIsNotThatOfALaterExec) {
+// A record that Intake puts back can be older than what was folded early.
+TEST(Bounds, ALateRecordIsNotOfALaterExec) {
   ProcessTracker tracker({.log_bytes = 16U << 10U, .state_bytes = 8U << 20U});
   tracker.add(shell().bytes());
   Tape tape;
@@ -144,6 +144,7 @@ TEST(Bounds, ALateNameIsNotThatOfALaterExec) {
   late.comm(3 * kSecond, 100, 100, "late");
   late.comm(3 * kSecond, 100, 101, "worker");
   late.comm(3 * kSecond, 100, 102, "ended");
+  late.map(3 * kSecond, 100, 0x9000, 0x1000, "/lib/late.so");
   tracker.add(late.bytes());
   const EventTime half = kSecond / 2;
   for (const bool folded : {false, true}) {
@@ -151,14 +152,15 @@ TEST(Bounds, ALateNameIsNotThatOfALaterExec) {
     if (folded) fold_all(6 * kSecond + 10'000 * kStep);
     const auto names = [&tracker](EventTime begin_ns, EventTime at_ns) {
       const ReaderModel model = read(tracker.export_window(begin_ns, 600 * kSecond, {100}), at_ns);
-      return model.comm_of(100, 100) + " " + model.comm_of(100, 101) + model.comm_of(100, 102);
+      return model.comm_of(100, 100) + " " + model.comm_of(100, 101) + model.comm_of(100, 102) + " " +
+             model.map_at(100, 0x9000);
     };
-    EXPECT_EQ(names(half, 2 * kSecond), "bash bash");
+    EXPECT_EQ(names(half, 2 * kSecond), "bash bash ");
     for (const EventTime begin_ns : {half, 3 * kSecond + half}) {
-      EXPECT_EQ(names(begin_ns, 4 * kSecond + half), "other ");
-      EXPECT_EQ(names(begin_ns, 5 * kSecond + half), "last ");
+      EXPECT_EQ(names(begin_ns, 4 * kSecond + half), "other  ");
+      EXPECT_EQ(names(begin_ns, 5 * kSecond + half), "last  ");
     }
-    EXPECT_EQ(names(3 * kSecond + half, 3 * kSecond + half), "late worker");
+    EXPECT_EQ(names(3 * kSecond + half, 3 * kSecond + half), "late worker /lib/late.so");
   }
 }
 
