@@ -34,11 +34,12 @@ CallError error_of_recording(const Error& error, bool left) {
 }  // namespace
 
 Recordings::Recordings(asio::io_context& loop, std::unique_ptr<TaskThread> thread, RecorderThread& recorder,
-                       StoreService& store, const HostFacts& host, const Config& config)
+                       StoreService& store, const HostFacts& host, const Config& config, const WaitingClock& clock)
     : loop_(loop),
       recorder_(recorder),
       store_(store),
       host_(host),
+      clock_(clock),
       recovery_(loop, std::move(thread), recorder, store, host.host.hostname) {
   configure(config);
 }
@@ -150,7 +151,7 @@ void Recordings::record(const OfTrigger& wanted, std::function<void(const std::s
 bool Recordings::prolong(const OfTrigger& wanted, const ControlBackend::Done& done) {
   const std::lock_guard lock(mutex_);
   for (auto& [number, running] : running_) {
-    if (running.trigger != wanted.trigger || !running.recording->go_on_until(monotonic_now() + wanted.for_ns)) continue;
+    if (running.trigger != wanted.trigger || !running.recording->go_on_until(clock_.now() + wanted.for_ns)) continue;
     running.waiting.push_back(done);
     log::info("trigger {} fired again: its recording goes on for {}", wanted.trigger,
               format_duration(std::chrono::nanoseconds(wanted.for_ns)));
@@ -170,7 +171,7 @@ CallResult<void> Recordings::start(RecordingOrder order, Running& running) {
   }
   const std::uint64_t number = ++number_;
   auto started = RunningRecording::start({.recorder = recorder_, .store = store_, .host = host_}, std::move(order),
-                                         callbacks_of(number));
+                                         callbacks_of(number), clock_);
   if (!started) return tl::unexpected(write_failed(started.error().errno_value(), "", started.error().what));
   running.recording = std::move(*started);
   const std::lock_guard lock(mutex_);

@@ -21,6 +21,7 @@
 #include "daemon/recordings/running_recording.hpp"
 #include "daemon/store/store_service.hpp"
 #include "libcore/base/task_thread.hpp"
+#include "libcore/base/waiting_clock.hpp"
 #include "libcore/config/config.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
@@ -30,9 +31,10 @@ class Recordings {
  public:
   static constexpr std::size_t kMost = 2;
 
-  // `thread`: for recover().
+  // `thread`: for recover(). `clock`: of the recordings' waits.
   Recordings(boost::asio::io_context& loop, std::unique_ptr<TaskThread> thread, RecorderThread& recorder,
-             StoreService& store, const HostFacts& host, const Config& config);
+             StoreService& store, const HostFacts& host, const Config& config,
+             const WaitingClock& clock = WaitingClock::monotonic());
   Recordings(const Recordings&) = delete;
   Recordings& operator=(const Recordings&) = delete;
   ~Recordings();  // ends all, and waits
@@ -91,6 +93,7 @@ class Recordings {
   RecorderThread& recorder_;
   StoreService& store_;
   const HostFacts& host_;
+  const WaitingClock& clock_;
   RecordConfig config_;
   int level_ = 1;
   std::uint64_t number_ = 0;

@@ -28,7 +28,7 @@ bool has_mappings(std::span<const std::byte> records) {
 
 const Result<KnownFiles>& RunningRecording::files_now() {
   known_files_ = ask_for_files(means_.recorder);
-  files_again_ns_ = monotonic_now() + kAskAgainNs;
+  files_again_ns_ = clock_.now() + kAskAgainNs;
   return *known_files_;
 }
 
@@ -40,7 +40,7 @@ RecordBuffer RunningRecording::sideband(EventTime after_ns, EventTime until_ns) 
     const std::lock_guard lock(mutex_);
     if (const auto known = contexts_.find(number); known != contexts_.end()) context = known->second;
   }
-  const EventTime now_ns = monotonic_now();
+  const EventTime now_ns = clock_.now();
   // While names are in doubt, the whole state once a second: it may be megabytes.
   auto [state, whole] = means_.recorder.sideband_between(after_ns, until_ns, now_ns < whole_again_ns_);
   if (whole) whole_again_ns_ = now_ns + kAskAgainNs;

@@ -178,7 +178,7 @@ std::optional<RecordingEnd> RunningRecording::switch_part() {
     begun = begin_part(floor_ns());
   else
     begun = propagate(refused.error());
-  switch_again_ns_ = monotonic_now() + kSwitchAgainNs;
+  switch_again_ns_ = clock_.now() + kSwitchAgainNs;
   if (begun) return std::nullopt;
   // The part goes on until there is a broker again that can make files.
   if (is_without_broker(begun.error())) return std::nullopt;

@@ -43,15 +43,17 @@ std::string_view to_string(RecordingEnd end) {
   return "asked";
 }
 
-RunningRecording::RunningRecording(const Means& means, RecordingOrder order, Callbacks callbacks)
+RunningRecording::RunningRecording(const Means& means, RecordingOrder order, Callbacks callbacks,
+                                   const WaitingClock& clock)
     : means_(means),
       order_(std::move(order)),
       callbacks_(std::move(callbacks)),
+      clock_(clock),
       files_(means.recorder, means.store.folder()) {}
 
 Result<std::unique_ptr<RunningRecording>> RunningRecording::start(const Means& means, RecordingOrder order,
-                                                                  Callbacks callbacks) {
-  std::unique_ptr<RunningRecording> out(new RunningRecording(means, std::move(order), std::move(callbacks)));
+                                                                  Callbacks callbacks, const WaitingClock& clock) {
+  std::unique_ptr<RunningRecording> out(new RunningRecording(means, std::move(order), std::move(callbacks), clock));
   auto thread = start_thread("record", [self = out.get()] { self->run(); });
   if (!thread) return propagate(thread.error());
   out->thread_ = std::move(*thread);
@@ -89,7 +91,7 @@ void RunningRecording::run() {
   callbacks_.begun(its_id);
   EventTime next_ns = running_since_ns_ + kProgressEveryNs;
   for (;;) {
-    const EventTime now_ns = monotonic_now();
+    const EventTime now_ns = clock_.now();
     if (const auto end = look(now_ns)) return finish(*end);
     if (now_ns >= next_ns) {
       callbacks_.progress(its_id, progress(now_ns));
@@ -100,11 +102,9 @@ void RunningRecording::run() {
 }
 
 void RunningRecording::wait(EventTime until_ns) {
-  const EventTime now_ns = monotonic_now();
   std::unique_lock lock(mutex_);
   until_ns = std::min(until_ns, ends_ns());
-  wake_.wait_for(lock, std::chrono::nanoseconds(until_ns - std::min(until_ns, now_ns)),
-                 [this] { return asked_ || news_ || !ended_.empty(); });
+  while (!asked_ && !news_ && ended_.empty() && clock_.now() < until_ns) clock_.wait_until(wake_, lock, until_ns);
   news_ = false;
 }
 
@@ -160,7 +160,7 @@ Result<void> RunningRecording::begin() {
     newest_ns_ = newest_before_ns_ = since_ns_;
   }
   auto started = start_workers(heads, since_ns_, past);
-  running_since_ns_ = monotonic_now();
+  running_since_ns_ = clock_.now();
   return started;
 }
 
@@ -240,7 +240,7 @@ std::optional<RecordingEnd> RunningRecording::look(EventTime now_ns) {
   }
   // A recording without an event does not end at this limit, because its first prologue alone can be that large.
   if (written.events > 0 && written.bytes >= order_.max_bytes) return RecordingEnd::max_size;
-  report_pauses(now_ns, false);
+  report_pauses(monotonic_now(), false);
   if (const auto end = follow_attached()) return end;
   // Switch only if the full part is the newest one: the writer may still be busy with the one before.
   const bool due = now_ns >= switch_again_ns_ || written.bytes >= enough_bytes_;
@@ -274,7 +274,7 @@ void RunningRecording::report_pauses(EventTime now_ns, bool last) {
 // Goes on with the newest set of rings. There is another one after a reload, or when a CPU came back: it has new ids,
 // and perhaps other rings.
 std::optional<RecordingEnd> RunningRecording::follow_attached() {
-  if (unfollowed_ && (means_.recorder.broker_gone() || monotonic_now() < follow_again_ns_)) return std::nullopt;
+  if (unfollowed_ && (means_.recorder.broker_gone() || clock_.now() < follow_again_ns_)) return std::nullopt;
   // Rings that no part was begun with come first: what they recorded before their broker died is nowhere else.
   std::shared_ptr<Attached> next = unfollowed_ ? std::exchange(unfollowed_, nullptr) : means_.recorder.attached();
   if (next == rings_.attached) return std::nullopt;
@@ -290,7 +290,7 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
   // While there is no broker to make the files, or the disk makes them, the readers of the old rings go on.
   const auto later = [&]() -> std::optional<RecordingEnd> {
     unfollowed_ = std::move(rings->attached);
-    follow_again_ns_ = monotonic_now() + kFollowAgainNs;
+    follow_again_ns_ = clock_.now() + kFollowAgainNs;
     return std::nullopt;
   };
   if (means_.recorder.broker_gone()) return later();
@@ -352,7 +352,7 @@ void RunningRecording::finish(RecordingEnd end) {
   describe_last_again();
   RecordResult result{.id = id(),
                       .ended = std::string(to_string(end)),
-                      .progress = progress(monotonic_now()),
+                      .progress = progress(clock_.now()),
                       .paths = std::move(paths_),
                       .warnings = std::move(warnings_)};
   free_memory();

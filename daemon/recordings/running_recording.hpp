@@ -29,6 +29,7 @@
 #include "daemon/recordings/part_store.hpp"
 #include "daemon/recordings/recorded_rings.hpp"
 #include "daemon/store/store_service.hpp"
+#include "libcore/base/waiting_clock.hpp"
 #include "libcore/control/record_messages.hpp"
 #include "libcore/stream/block_pool.hpp"
 #include "libcore/stream/part_writer.hpp"
@@ -75,15 +76,18 @@ class RunningRecording {
     std::function<void(const Error& error)> warn;
   };
 
-  [[nodiscard]] static Result<std::unique_ptr<RunningRecording>> start(const Means& means, RecordingOrder order,
-                                                                       Callbacks callbacks);
+  // `clock`: of its waits: its end, its progress, and when it tries something again. The times of records are never by
+  // it.
+  [[nodiscard]] static Result<std::unique_ptr<RunningRecording>> start(
+      const Means& means, RecordingOrder order, Callbacks callbacks,
+      const WaitingClock& clock = WaitingClock::monotonic());
   RunningRecording(const RunningRecording&) = delete;
   RunningRecording& operator=(const RunningRecording&) = delete;
   ~RunningRecording();  // stop(asked), and waits
 
   // Any thread; never waits. The first reason counts.
   void stop(RecordingEnd why);
-  // Any thread. It ends at its time, but not before `until_ns`. False: it ends already.
+  // Any thread. It ends at its time, but not before `until_ns` of its clock. False: it ends already.
   [[nodiscard]] bool go_on_until(EventTime until_ns);
   // Any thread. Of its first part; empty: it has not begun.
   [[nodiscard]] std::string id() const;
@@ -109,7 +113,7 @@ class RunningRecording {
     PartFacts facts;
   };
 
-  RunningRecording(const Means& means, RecordingOrder order, Callbacks callbacks);
+  RunningRecording(const Means& means, RecordingOrder order, Callbacks callbacks, const WaitingClock& clock);
   void run();
   [[nodiscard]] Result<void> begin();
   [[nodiscard]] Result<void> start_workers(const RingPositions& read_to, EventTime since_ns, bool past);
@@ -118,7 +122,7 @@ class RunningRecording {
   void wait(EventTime until_ns);
   [[nodiscard]] std::optional<RecordingEnd> look(EventTime now_ns);
   [[nodiscard]] bool is_over(EventTime now_ns);
-  [[nodiscard]] EventTime ends_ns() const;  // under mutex_
+  [[nodiscard]] EventTime ends_ns() const;  // by clock_; under mutex_
   void report_pauses(EventTime now_ns, bool last);
   [[nodiscard]] std::optional<RecordingEnd> follow_attached();
   // True if a part could not be begun because no broker is connected that makes its files. The next broker can make
@@ -156,6 +160,7 @@ class RunningRecording {
   const Means means_;
   const RecordingOrder order_;
   const Callbacks callbacks_;
+  const WaitingClock& clock_;
 
   // Only the recording's thread uses these, unless their own headers permit other threads. The writer and the workers
   // hold blocks of the pool, so it is declared before them.
@@ -179,8 +184,9 @@ class RunningRecording {
   std::optional<CommittedPart> committed_;  // the last one
   std::uint64_t lost_behind_ = 0;           // events in the parts behind it that had no round
   EventTime since_ns_ = 0, paused_until_ns_ = 0;
+  EventTime gaps_said_ns_ = 0;  // gaps before are in the sidecars of earlier parts
+  // These are by clock_:
   EventTime running_since_ns_ = 0;        // the export and the files before may take seconds
-  EventTime gaps_said_ns_ = 0;            // gaps before are in the sidecars of earlier parts
   EventTime switch_again_ns_ = 0;         // not before
   std::shared_ptr<Attached> unfollowed_;  // rings of a broker that died before a part with them began
   EventTime follow_again_ns_ = 0;         // of these: not before
@@ -188,7 +194,7 @@ class RunningRecording {
   std::optional<Error> failure_;  // why a part could not be written
 
   // Only the writer's thread uses these:
-  EventTime whole_again_ns_ = 0, files_again_ns_ = 0;  // not before
+  EventTime whole_again_ns_ = 0, files_again_ns_ = 0;  // not before, by clock_
   std::optional<Result<KnownFiles>> known_files_;
 
   mutable std::mutex mutex_;
@@ -196,7 +202,7 @@ class RunningRecording {
   // Under mutex_:
   std::string id_;
   std::optional<RecordingEnd> asked_;
-  EventTime until_ns_ = 0;  // of go_on_until()
+  EventTime until_ns_ = 0;  // of go_on_until(), by clock_
   bool over_ = false;
   bool news_ = false;
   std::deque<EndedPart> ended_;
