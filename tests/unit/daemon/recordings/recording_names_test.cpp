@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// The names and build-ids that a recording writes, and when it asks the broker for them.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "libcore/perfdata/reader.hpp"
+#include "libcore/stream/journal.hpp"
+#include "tests/unit/daemon/recordings/recordings_bench.hpp"
+
+namespace flight::daemon {
+namespace {
+
+using namespace test;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(PartContextTest, EachWarningIsSaidOnceAndNotWithoutALimit) {
+  PartContext context(RecordedRings(), std::make_shared<const KernelSymbols>(), KernelWindow(),
+                      HostFacts::read({"test"}));
+  context.warn({"one", "two"});
+  context.warn({"two"});
+  EXPECT_THAT(context.warnings(), ElementsAre("one", "two"));
+  for (int i = 0; i < 100; ++i) context.warn({fmt::format("number {}", i)});
+  EXPECT_EQ(context.warnings().size(), PartContext::kMaxWarnings);
+}
+
+TEST(PartContextTest, EachBuildIdIsForTheJournalOnce) {
+  PartContext context(RecordedRings(), std::make_shared<const KernelSymbols>(), KernelWindow(),
+                      HostFacts::read({"test"}));
+  const TrackerExport::UserBuildId one{.id = {.bytes = {1, 2}, .size = 20}, .name = "/one"};
+  const TrackerExport::UserBuildId two{.id = {.bytes = {3}, .size = 8}, .name = "/two"};
+  context.add_build_ids({one});
+  ASSERT_EQ(context.more_build_ids().size(), 1U);
+  context.add_build_ids({one, two});
+  const std::vector<FileBuildId> more = context.more_build_ids();
+  ASSERT_EQ(more.size(), 1U);
+  EXPECT_EQ(more[0].name, "/two");
+  EXPECT_THAT(more[0].id, ElementsAre(3, 0, 0, 0, 0, 0, 0, 0));
+  EXPECT_FALSE(more[0].kernel);
+  EXPECT_TRUE(context.more_build_ids().empty());
+}
+
+// The broker's thread has others to serve, and a machine may map files all the time.
+TEST_F(RecordingTimesTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
+  const auto map_code = [] {
+    const UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    constexpr std::size_t kPage = 4096;
+    void* code = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file.get(), 0);
+    ASSERT_NE(code, MAP_FAILED);
+    ::munmap(code, kPage);
+  };
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  const auto map_until_asked = [&](std::ptrdiff_t times) {
+    return loop_.until([&] {
+      map_code();
+      fault(400);
+      return call.answer || bench_.broker->asked(Request::build_ids) >= times;
+    });
+  };
+  const auto map_for_rounds = [&] {
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_NO_FATAL_FAILURE(map_code());
+      ASSERT_NO_FATAL_FAILURE(fill(call, 8192));
+    }
+  };
+  const auto begun = bench_.broker->asked(Request::build_ids);
+  ASSERT_TRUE(map_until_asked(begun + 1));
+  ASSERT_NO_FATAL_FAILURE(map_for_rounds());
+  EXPECT_EQ(bench_.broker->asked(Request::build_ids), begun + 1);
+  clock_->advance(std::chrono::seconds(1));
+  ASSERT_TRUE(map_until_asked(begun + 2));
+  ASSERT_NO_FATAL_FAILURE(map_for_rounds());
+  EXPECT_EQ(bench_.broker->asked(Request::build_ids), begun + 2);
+  static_cast<void>(stop(call));
+}
+
+// Maps a memfd: nothing else maps its inode, and no file system gives it another number.
+class MappedLastTest : public RecordingsTest {
+ protected:
+  static constexpr const char* kMappedName = "/memfd:mapped-last (deleted)";
+  static constexpr std::size_t kPage = 4096;
+
+  void make_file() {
+    file_ = UniqueFd(::memfd_create("mapped-last", MFD_CLOEXEC));
+    ASSERT_TRUE(file_);
+    ASSERT_EQ(::ftruncate(file_.get(), kPage), 0);
+  }
+  // This process maps it as code, for a moment.
+  void map_file() {
+    if (!file_) {
+      ASSERT_NO_FATAL_FAILURE(make_file());
+    }
+    void* code = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file_.get(), 0);
+    ASSERT_NE(code, MAP_FAILED);
+    ::munmap(code, kPage);
+  }
+  // As its mapping's record has it, but for the generation.
+  [[nodiscard]] FileIdentity identity() const {
+    struct stat status {};
+    EXPECT_EQ(::fstat(file_.get(), &status), 0);
+    return {.major = major(status.st_dev), .minor = minor(status.st_dev), .inode = status.st_ino, .generation = 0};
+  }
+
+  UniqueFd file_;
+};
+
+// Its record was written with the broker's last reply, which did not have it yet.
+TEST_F(MappedLastTest, AFileHasItsBuildIdInTheList) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  ASSERT_NO_FATAL_FAILURE(map_file());
+  const std::size_t steps = call.steps.size();
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return call.steps.size() >= steps + 2 || call.answer;
+  }));
+  ASSERT_FALSE(call.answer) << call.error();
+  bench_.broker->change([&](BrokerSetup& setup) {
+    setup.known_files.files.push_back({.file = identity(), .build_id = std::vector<std::uint8_t>(20, 0x42)});
+  });
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  const auto reader = FileReader::open(result.paths[0]);
+  ASSERT_TRUE(reader) << reader.error().what;
+  const auto found = reader->features().find(kFeatureBuildId);
+  ASSERT_NE(found, reader->features().end());
+  const std::string list(reinterpret_cast<const char*>(found->second.data()), found->second.size());
+  EXPECT_THAT(list, HasSubstr(kMappedName));
+  EXPECT_THAT(list, HasSubstr(std::string(20, '\x42')));
+}
+
+// For the next flightd, if this one is killed.
+TEST_F(MappedLastTest, AKnownFileIsInTheJournalOfTheOpenPart) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  ASSERT_NO_FATAL_FAILURE(make_file());
+  bench_.broker->change([&](BrokerSetup& setup) {
+    setup.known_files.files.push_back({.file = identity(), .build_id = std::vector<std::uint8_t>(20, 0x42)});
+  });
+  const std::string path =
+      bench_.snapshots() + "/" + part_file(PartFileKind::journal, parse_seq(call.steps.front().id).value());
+  const auto is_in_journal = [&path] {
+    const auto text = read_file(path);
+    if (!text) return false;
+    const auto journal = parse_journal(std::as_bytes(std::span(*text)));
+    if (!journal) return false;
+    return std::any_of(journal->notes.begin(), journal->notes.end(), [](const auto& one) {
+      const std::vector<std::byte>& ids = one.second.build_ids;
+      return std::string(reinterpret_cast<const char*>(ids.data()), ids.size()).find(kMappedName) != std::string::npos;
+    });
+  };
+  // Again and again: the broker is asked once a second.
+  ASSERT_TRUE(loop_.until([&] {
+    map_file();
+    fault(400);
+    return call.answer || is_in_journal();
+  }));
+  ASSERT_FALSE(call.answer) << call.error();
+  static_cast<void>(stop(call));
+}
+
+TEST_F(MappedLastTest, WithoutABuildIdItHasAReason) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  ASSERT_NO_FATAL_FAILURE(map_file());
+  bench_.broker->change([&](BrokerSetup& setup) { setup.known_files.waiting.push_back({.file = identity()}); });
+  fault(400);
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  EXPECT_THAT(sidecar_of(result.paths[0]).notes,
+              Contains(HasSubstr("build-id unread, later: not read yet with flightd-broker's share of a CPU (1 of ")));
+}
+
+}  // namespace
+}  // namespace flight::daemon
