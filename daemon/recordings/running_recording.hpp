@@ -116,20 +116,22 @@ class RunningRecording {
   RunningRecording(const Means& means, RecordingOrder order, Callbacks callbacks, const WaitingClock& clock);
   void run();
   [[nodiscard]] Result<void> begin();
-  [[nodiscard]] Result<void> start_workers(const RingPositions& read_to, EventTime since_ns, bool past);
-  void end_workers();
   void give_up(const Error& error);
   void wait(EventTime until_ns);
   [[nodiscard]] std::optional<RecordingEnd> look(EventTime now_ns);
   [[nodiscard]] bool is_over(EventTime now_ns);
   [[nodiscard]] EventTime ends_ns() const;  // by clock_; under mutex_
+  void finish(RecordingEnd end);
+  [[nodiscard]] RecordProgress progress(EventTime now_ns) const;
+
+  // running_rings.cpp
+  [[nodiscard]] Result<void> start_workers(const RingPositions& read_to, EventTime since_ns, bool past);
+  void end_workers();
   void report_pauses(EventTime now_ns, bool last);
   [[nodiscard]] std::optional<RecordingEnd> follow_attached();
   // True if a part could not be begun because no broker is connected that makes its files. The next broker can make
   // them.
   [[nodiscard]] bool is_without_broker(const Error& error) const;
-  void finish(RecordingEnd end);
-  [[nodiscard]] RecordProgress progress(EventTime now_ns) const;
 
   // running_parts.cpp
   // Asks for the space and the files of the next part. `budget`: the store has none for it.

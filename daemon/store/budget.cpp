@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <numeric>
 
 #include "daemon/log/log.hpp"
 #include "libcore/base/units.hpp"
@@ -20,9 +19,8 @@ namespace {
 constexpr double kDefaultUsePercent = 10, kDefaultFreePercent = 15;
 constexpr std::uint64_t kDefaultCapBytes = 4ULL << 30U;
 
-constexpr std::size_t kRecent = 8;          // number of snapshots from which the size of the next one is estimated
-constexpr std::uint64_t kUsualRatio = 4;    // a ring's bytes divided by its compressed records; a cautious value
-constexpr std::uint64_t kFewSnapshots = 4;  // warn if the budget holds fewer snapshots of the largest size
+constexpr std::size_t kRecent = 8;        // number of snapshots from which the size of the next one is estimated
+constexpr std::uint64_t kUsualRatio = 4;  // a ring's bytes divided by its compressed records; a cautious value
 constexpr std::uint64_t kSidecarBytes = 1U << 20U;
 constexpr std::uint64_t kMostBytes = 1ULL << 50U;  // larger than any snapshot
 constexpr std::uint64_t kLeastBytes = 64U << 10U;  // do not begin a snapshot with less free space
@@ -42,22 +40,6 @@ std::uint64_t likely_bytes(const Inventory& inventory, std::uint64_t most_bytes)
   std::uint64_t largest = 0;
   for (std::size_t i = 0; i < count; ++i) largest = std::max(largest, whole[i]->disk_bytes);
   return std::min(largest + largest / 4, most_bytes + kSidecarBytes);
-}
-
-std::string over_limit(VacuumReason limit, const Inventory& inventory, const StoreLimits& limits) {
-  switch (limit) {
-    case VacuumReason::max_files:
-      return fmt::format("it has {} of the {} that store.max_files allows",
-                         counted(inventory.snapshots.size(), "snapshot"), limits.max_files);
-    default: {
-      const auto& symbols = inventory.symbols_bytes;
-      const std::uint64_t symbols_bytes = std::accumulate(symbols.begin(), symbols.end(), std::uint64_t{0});
-      return fmt::format(
-          "it uses {}{}, but store.max_use allows {}", format_bytes(inventory.disk_bytes()),
-          symbols_bytes == 0 ? "" : fmt::format(", {} of it for kernel symbols", format_bytes(symbols_bytes)),
-          format_bytes(limits.max_use_bytes));
-    }
-  }
 }
 
 }  // namespace
@@ -230,13 +212,6 @@ StoreBudget::Plan StoreBudget::plan(const Inventory& inventory, StoreLimits limi
                              too_old == 1 ? "is" : "are", until, doubt->why, too_old == 1 ? "it" : "them")};
 }
 
-std::vector<std::string> StoreBudget::warnings() const {
-  std::vector<std::string> out;
-  if (!kept_.empty()) out.push_back(kept_);
-  out.insert(out.end(), warnings_.begin(), warnings_.end());
-  return out;
-}
-
 Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::uint64_t most_bytes, bool in_vain) {
   const auto before = take_inventory(folder_);
   if (!before) return propagate(before.error());
@@ -322,41 +297,6 @@ VacuumOutcome StoreBudget::make_more_room(const std::string& trigger, std::uint6
   const std::uint64_t likely = likely_bytes(*before, kMostBytes);
   return vacuum(
       {.incoming = IncomingSnapshot{.trigger = trigger, .disk_bytes = std::max(likely, needed_bytes)}, .full = true});
-}
-
-std::vector<std::string> StoreBudget::assess(const Inventory& inventory, const VacuumPlan& plan,
-                                             const StoreLimits& limits) const {
-  std::vector<std::string> out;
-  std::uint64_t largest = 0;
-  std::size_t pinned = 0;
-  for (const StoredSnapshot& snapshot : inventory.snapshots) {
-    largest = std::max(largest, snapshot.disk_bytes);
-    if (snapshot.pinned) ++pinned;
-  }
-  if (plan.still_over == VacuumReason::keep_free) {
-    const FileSystemSpace space = space_of(folder_).value_or(FileSystemSpace{});
-    const std::uint64_t used = space.total_bytes - std::min(space.total_bytes, space.free_bytes);
-    const std::uint64_t own = inventory.disk_bytes();
-    out.push_back(
-        fmt::format("keep_free {} cannot be reached: {} free, others use {}, the store {}. No snapshot is deleted "
-                    "for it: free some space, or lower store.keep_free.",
-                    format_bytes(limits.keep_free_bytes), format_bytes(space.free_bytes),
-                    format_bytes(used - std::min(used, own)), format_bytes(own)));
-  } else if (plan.over_by_pinned)
-    out.push_back(
-        fmt::format("the store {} is over its budget because of pinned snapshots ({} of {} pinned): {}. The newest "
-                    "one, and the first and last of each trigger, are kept in addition. Unpin or remove snapshots, "
-                    "or raise the budget.",
-                    folder_, pinned, inventory.snapshots.size(), over_limit(*plan.over_by_pinned, inventory, limits)));
-  else if (plan.still_over && *plan.still_over != VacuumReason::room)
-    out.push_back(
-        fmt::format("the store {} is over its budget, and no snapshot may be deleted ({} of {} pinned, the newest "
-                    "one is always kept): {}. Unpin or remove snapshots, or raise the budget.",
-                    folder_, pinned, inventory.snapshots.size(), over_limit(*plan.still_over, inventory, limits)));
-  if (limits.max_use_bytes / kFewSnapshots < largest)
-    out.push_back(fmt::format("store.max_use is small: {} is less than {} snapshots of the size of the largest one, {}",
-                              format_bytes(limits.max_use_bytes), kFewSnapshots, format_bytes(largest)));
-  return out;
 }
 
 }  // namespace flight::daemon
