@@ -27,20 +27,6 @@ Thread* thread_at(Incarnation& process, std::uint32_t tid, EventTime time_ns) {
 
 }  // namespace
 
-Comm to_comm(std::string_view name) {
-  Comm comm{};
-  name.copy(comm.data(), comm.size() - 1);
-  return comm;
-}
-
-Comm to_comm(const CommRecord& record) {
-  Comm comm = to_comm(record.name);
-  comm.back() = record.lost ? '\1' : '\0';
-  return comm;
-}
-
-Comm lost_comm() { return to_comm(CommRecord{.pid = 0, .tid = 0, .name = kLostName, .lost = true}); }
-
 const Thread* Incarnation::find_thread(std::uint32_t tid) const {
   auto next = std::upper_bound(threads.begin(), threads.end(), tid,
                                [](std::uint32_t wanted, const Thread& thread) { return wanted < thread.tid; });
