@@ -59,6 +59,7 @@ TEST_F(RecordingTimesTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
     ASSERT_NE(code, MAP_FAILED);
     ::munmap(code, kPage);
   };
+  const auto before = bench_.broker->asked(Request::build_ids);
   RecordCall call;
   ASSERT_NO_FATAL_FAILURE(begin(call));
   const auto map_until_asked = [&](std::ptrdiff_t times) {
@@ -74,19 +75,18 @@ TEST_F(RecordingTimesTest, TheBrokerIsAskedForBuildIdsOnceASecond) {
       ASSERT_NO_FATAL_FAILURE(fill(call, 8192));
     }
   };
-  const auto begun = bench_.broker->asked(Request::build_ids);
-  ASSERT_TRUE(map_until_asked(begun + 1));
+  ASSERT_TRUE(map_until_asked(before + 2)) << "for the first part, and with the first mapping";
   ASSERT_NO_FATAL_FAILURE(map_for_rounds());
-  EXPECT_EQ(bench_.broker->asked(Request::build_ids), begun + 1);
+  EXPECT_EQ(bench_.broker->asked(Request::build_ids), before + 2);
   clock_->advance(std::chrono::seconds(1));
-  ASSERT_TRUE(map_until_asked(begun + 2));
+  ASSERT_TRUE(map_until_asked(before + 3));
   ASSERT_NO_FATAL_FAILURE(map_for_rounds());
-  EXPECT_EQ(bench_.broker->asked(Request::build_ids), begun + 2);
+  EXPECT_EQ(bench_.broker->asked(Request::build_ids), before + 3);
   static_cast<void>(stop(call));
 }
 
 // Maps a memfd: nothing else maps its inode, and no file system gives it another number.
-class MappedLastTest : public RecordingsTest {
+class MappedLastTest : public RecordingTimesTest {
  protected:
   static constexpr const char* kMappedName = "/memfd:mapped-last (deleted)";
   static constexpr std::size_t kPage = 4096;
@@ -120,12 +120,9 @@ TEST_F(MappedLastTest, AFileHasItsBuildIdInTheList) {
   RecordCall call;
   ASSERT_NO_FATAL_FAILURE(begin(call));
   ASSERT_NO_FATAL_FAILURE(map_file());
-  const std::size_t steps = call.steps.size();
-  ASSERT_TRUE(loop_.until([&] {
-    fault(400);
-    return call.steps.size() >= steps + 2 || call.answer;
-  }));
-  ASSERT_FALSE(call.answer) << call.error();
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_NO_FATAL_FAILURE(fill(call, 8192));
+  }
   bench_.broker->change([&](BrokerSetup& setup) {
     setup.known_files.files.push_back({.file = identity(), .build_id = std::vector<std::uint8_t>(20, 0x42)});
   });
@@ -164,6 +161,7 @@ TEST_F(MappedLastTest, AKnownFileIsInTheJournalOfTheOpenPart) {
   ASSERT_TRUE(loop_.until([&] {
     map_file();
     fault(400);
+    clock_->advance(std::chrono::seconds(1));
     return call.answer || is_in_journal();
   }));
   ASSERT_FALSE(call.answer) << call.error();
