@@ -180,8 +180,8 @@ std::optional<RecordingEnd> RunningRecording::switch_part() {
     begun = propagate(refused.error());
   switch_again_ns_ = clock_.now() + kSwitchAgainNs;
   if (begun) return std::nullopt;
-  // The part goes on until there is a broker again that can make files.
-  if (is_without_broker(begun.error())) return std::nullopt;
+  // The part goes on until there is a broker again that can make files, or the disk answers.
+  if (may_begin_later(begun.error())) return std::nullopt;
   warnings_.push_back(begun.error().what);
   return RecordingEnd::disk;
 }

@@ -245,8 +245,8 @@ void RunningRecording::finish(RecordingEnd end) {
   workers_.reset();
   if (std::exchange(unfollowed_, nullptr))
     warnings_.emplace_back(
-        "flightd-broker opened other rings, and died before a part with them could begin: what they recorded is "
-        "missing");
+        "flightd-broker opened other rings, but it died, or the disk did not answer, before a part with them could "
+        "begin: what they recorded is missing");
   OpenPart& last = open_.back();
   writer_->end(end_of(last.seq, last.context));
   for (;;) {

@@ -129,9 +129,9 @@ class RunningRecording {
   void end_workers();
   void report_pauses(EventTime now_ns, bool last);
   [[nodiscard]] std::optional<RecordingEnd> follow_attached();
-  // True if a part could not be begun because no broker is connected that makes its files. The next broker can make
-  // them.
-  [[nodiscard]] bool is_without_broker(const Error& error) const;
+  // True if a part could not be begun because nobody makes its files now: the broker died, or the disk hangs. The next
+  // broker can make them, and a disk may answer again.
+  [[nodiscard]] bool may_begin_later(const Error& error) const;
 
   // running_parts.cpp
   // Asks for the space and the files of the next part. `budget`: the store has none for it.
@@ -190,7 +190,7 @@ class RunningRecording {
   // These are by clock_:
   EventTime running_since_ns_ = 0;        // the export and the files before may take seconds
   EventTime switch_again_ns_ = 0;         // not before
-  std::shared_ptr<Attached> unfollowed_;  // rings of a broker that died before a part with them began
+  std::shared_ptr<Attached> unfollowed_;  // newer rings, with which no part could begin yet
   EventTime follow_again_ns_ = 0;         // of these: not before
   std::optional<RecordingEnd> end_;
   std::optional<Error> failure_;  // why a part could not be written

@@ -9,7 +9,7 @@
 namespace flight::daemon {
 namespace {
 
-// The interval of attempts to begin a part after the broker died. Each attempt asks the store for space.
+// The interval of attempts to begin a part after the broker died or the disk hung. Each asks the store for space.
 constexpr EventTime kFollowAgainNs = 1'000'000'000;
 
 }  // namespace
@@ -84,7 +84,7 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
   if (means_.recorder.broker_gone()) return later();
   const auto refused = prepare_part();
   if (refused && *refused) return refused.value();
-  if (!refused && is_without_broker(refused.error())) return later();
+  if (!refused && may_begin_later(refused.error())) return later();
   if (!refused) {
     warnings_.push_back(refused.error().what);
     return RecordingEnd::disk;
@@ -101,9 +101,10 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
 }
 
 // The error code counts also if the next broker is already connected: the error came from the one that died.
-bool RunningRecording::is_without_broker(const Error& error) const {
+bool RunningRecording::may_begin_later(const Error& error) const {
+  const bool hangs = error.code == std::errc::timed_out || error.code == std::errc::device_or_resource_busy;
   return means_.recorder.broker_gone() || error.code == std::errc::connection_reset ||
-         error.code == std::errc::broken_pipe;
+         error.code == std::errc::broken_pipe || hangs;
 }
 
 }  // namespace flight::daemon

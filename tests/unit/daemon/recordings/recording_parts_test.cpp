@@ -77,6 +77,35 @@ TEST_F(RecordingsTest, TheLastPartInTheStoreSaysWhyItEnded) {
   EXPECT_THAT(files(kPartialSuffix), IsEmpty());
 }
 
+// A disk that hangs for longer than a file is waited for. The part goes on, and the next one begins later.
+TEST_F(RecordingTimesTest, ADiskThatMakesNoFilesForAWhileDoesNotEndIt) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call, {.part_bytes = 4096}));
+  bench_.broker->refuse(Request::file, std::errc::timed_out, "the disk did not create an empty file within 30 s");
+  const auto asked = bench_.broker->asked(Request::file);
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return bench_.broker->asked(Request::file) > asked || call.answer;
+  }));
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  ASSERT_TRUE(clock_->is_waited_for(clock_->now() + kSecondNs)) << "then the recording tries again";
+  clock_->advance(std::chrono::seconds(1));
+  ASSERT_TRUE(loop_.until([&] { return bench_.broker->asked(Request::file) >= asked + 2 || call.answer; }));
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  EXPECT_THAT(files(kDataSuffix), IsEmpty()) << "the first part goes on";
+  bench_.broker->obey(Request::file);
+  ASSERT_TRUE(clock_->is_waited_for(clock_->now() + kSecondNs));
+  clock_->advance(std::chrono::seconds(1));
+  ASSERT_TRUE(loop_.until([&] { return !files(kDataSuffix).empty() || call.answer; }));
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  fault(400);
+  const RecordResult result = stop(call);
+  EXPECT_EQ(result.ended, "asked");
+  ASSERT_GE(result.paths.size(), 2U);
+  for (const std::string& path : result.paths) EXPECT_EQ(sidecar_of(path).samples, samples_in(path)) << path;
+  EXPECT_THAT(files(kPartialSuffix), IsEmpty());
+}
+
 // It is finished by this flightd, not only by the next one.
 TEST_F(RecordingsTest, APartThatIsNotInTheStoreIsTriedAgain) {
   RecordCall call;
