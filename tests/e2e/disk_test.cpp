@@ -18,10 +18,12 @@
 #include <csignal>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/journaled.hpp"
 #include "tests/e2e/mounts.hpp"
+#include "tests/e2e/numbered_calls.hpp"
 #include "tests/e2e/raw_socket.hpp"
 #include "tests/e2e/verifier.hpp"
 
@@ -101,6 +103,36 @@ class Disk : public testing::Test {
     };
     ASSERT_TRUE(wait_until(are_full, 60s));
     burner_->kill();
+  }
+
+  // A flightd that records the calls of a load, so many a second, without compression: about 90 bytes of each.
+  void start_calls(unsigned per_second) {
+    const std::string cpu = std::to_string(load_cpu());
+    closer_.emplace(start_load({folder_.load("closer"), cpu, std::to_string(per_second), "200"}, 0, true));
+    ASSERT_TRUE(closer_->wait_for_line("ready")) << closer_->err();
+    Json config = stacks_config(49, "64K");
+    config["snapshot"]["compression"] = "none";
+    config["channels"] = {{"calls",
+                           {{"ring", "4M"},
+                            {"cpus", cpu},
+                            {"events",
+                             {{{"event", "raw_syscalls:sys_enter"},
+                               {"filter", fmt::format("id == {} && common_pid == {}", SYS_close, closer_->pid())}}}}}}};
+    ASSERT_TRUE(daemon_.start(config, options_));
+    closer_->go();
+    ASSERT_TRUE(daemon_.goes_on());
+  }
+  [[nodiscard]] std::size_t resident_bytes() const {
+    const std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
+    return std::stoul(status.substr(status.find("VmRSS:") + 6)) << 10U;
+  }
+  // The events in the holes that the disk made.
+  static std::uint64_t lost_to_the_disk(const std::vector<Json>& parts) {
+    std::uint64_t lost = 0;
+    for (const Json& part : parts)
+      for (const Json& hole : part["holes"])
+        if (hole["cause"] == "disk") lost += hole["lost"].get<std::uint64_t>();
+    return lost;
   }
 
   // The reply to TakeSnapshot, which may be an error.
@@ -191,7 +223,7 @@ class Disk : public testing::Test {
   std::string backing_ = folder_ / "backing", disk_ = folder_ / "disk", control_ = folder_ / "fault";
   StartOptions options_;
   TestDaemon daemon_{folder_};
-  std::optional<Child> fuse_, burner_;
+  std::optional<Child> fuse_, burner_, closer_;
 };
 using DiskLong = Disk;
 
@@ -275,41 +307,64 @@ TEST_F(DiskLong, FailingOneLeavesNoHalfFile) {
 // The events that a recording reads meanwhile are holes, and it needs no more memory than otherwise.
 TEST_F(DiskLong, SlowOneMakesHolesInARecording) {
   ASSERT_TRUE(mount_slow_disk());
-  Child closer = start_load({folder_.load("closer"), std::to_string(load_cpu()), "100000", "200"}, 0, true);
-  ASSERT_TRUE(closer.wait_for_line("ready")) << closer.err();
-  Json config = stacks_config(49, "64K");
-  config["snapshot"]["compression"] = "none";
-  config["channels"] = {{"calls",
-                         {{"ring", "4M"},
-                          {"cpus", std::to_string(load_cpu())},
-                          {"events",
-                           {{{"event", "raw_syscalls:sys_enter"},
-                             {"filter", fmt::format("id == {} && common_pid == {}", SYS_close, closer.pid())}}}}}}};
-  ASSERT_TRUE(daemon_.start(config, options_));
-  closer.go();
-  ASSERT_TRUE(daemon_.goes_on());
-  Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--for", "8s", "--switch-size", "512M"}));
+  ASSERT_NO_FATAL_FAILURE(start_calls(100'000));
+  Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--for", "36s", "--switch-size", "512M"}));
   ASSERT_TRUE(wait_for_rounds(backing_ + "/state/snapshots", 3)) << recorder.err() << daemon_.log();
-  const auto memory = [&] {
-    const std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
-    return std::stoul(status.substr(status.find("VmRSS:") + 6)) << 10U;
-  };
-  const std::size_t before = memory();
+  const std::size_t before = resident_bytes();
   set_fault("write -1 0 0");
-  usleep(4'000'000);  // a fixed time, half of the recording: 50 MB of records
-  EXPECT_LT(memory(), before + ((sanitized() ? 64U : 16U) << 20U));
+  usleep(30'000'000);  // a fixed time, most of the recording: 300 MB of records
+  EXPECT_LT(resident_bytes(), before + ((sanitized() ? 64U : 16U) << 20U));
   set_fault("none 0 0 0");
   const Outcome outcome = recorder.finish(60s);
   ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
   const Json result = Json::parse(outcome.out);
-  EXPECT_GT(result["progress"]["lost"], 50'000);
-  const Json sidecar = daemon_.ctl_json({"info", result["id"]});
-  std::uint64_t lost = 0;
-  for (const Json& hole : sidecar["holes"])
-    if (hole["cause"] == "disk") lost += hole["lost"].get<std::uint64_t>();
-  EXPECT_GT(lost, 50'000U) << sidecar["holes"];
-  EXPECT_GT(sidecar["samples"], 50'000);
-  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(sidecar)));
+  EXPECT_EQ(result["ended"], "asked");
+  EXPECT_GT(result["progress"]["lost"], 500'000);
+  std::vector<Json> parts;
+  parts.push_back(daemon_.ctl_json({"info", result["id"]}));
+  EXPECT_GT(lost_to_the_disk(parts), 500'000U) << parts[0]["holes"];
+  EXPECT_GT(parts[0]["samples"], 50'000);
+  expect_each_once(parts);
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(parts[0])));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// All of it, and for longer than flightd waits for a new file, while one part follows the other each second: the
+// recording goes on, and each number is in a part or in a hole.
+TEST_F(DiskLong, OneThatHangsForLongEndsNoRecording) {
+  ASSERT_TRUE(mount_slow_disk());
+  ASSERT_NO_FATAL_FAILURE(start_calls(20'000));
+  const std::string store = backing_ + "/state/snapshots";
+  const auto parts_in_store = [&] {
+    return std::count_if(fs::directory_iterator(store), {},
+                         [](const auto& file) { return file.path().filename().string().ends_with(".perf.data"); });
+  };
+  Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--switch-size", "1M"}));
+  ASSERT_TRUE(wait_until([&] { return parts_in_store() >= 3; }, 60s)) << recorder.err() << daemon_.log();
+  const std::size_t before = resident_bytes();
+  set_fault("* -1 0 0");
+  for (int i = 0; i < 7; ++i) {
+    usleep(5'000'000);  // a fixed time, 35 s in all
+    EXPECT_FALSE(status_in_time().empty());
+  }
+  EXPECT_TRUE(recorder.running()) << recorder.err();
+  EXPECT_LT(resident_bytes(), before + ((sanitized() ? 64U : 16U) << 20U));
+  const auto stored = parts_in_store();
+  set_fault("none 0 0 0");
+  EXPECT_TRUE(wait_until([&] { return parts_in_store() >= stored + 2 || !recorder.running(); }, 60s));
+  recorder.signal(SIGINT);
+  const Outcome outcome = recorder.finish(60s);
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text() << daemon_.log();
+  const Json result = Json::parse(outcome.out);
+  EXPECT_EQ(result["ended"], "asked");
+  std::vector<Json> parts;
+  for (const Json& id : result["progress"]["finished"])
+    parts.push_back(daemon_.ctl_json({"info", id.get<std::string>()}));
+  ASSERT_GE(parts.size(), 4U);
+  EXPECT_GT(lost_to_the_disk(parts), 100'000U) << "some 700,000 calls meanwhile";
+  EXPECT_EQ(expect_each_once(parts), result["progress"]["events"]);
+  for (const Json& part : parts) EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(part)));
+  EXPECT_TRUE(no_partials(store));
   EXPECT_TRUE(daemon_.stop());
 }
 
