@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// kill -9 after each named step of a snapshot, in one store: every file with a final name is complete, and the next
-// flightd removes the others and logs what is missing. flightd-steps stops itself after the given step.
+// kill -9 after each named step of a snapshot or a recording, in one store: every file with a final name is complete,
+// and the next flightd removes or finishes the others and logs what is missing. flightd-steps stops itself after the
+// given step; then it is killed, or its broker or its client is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <csignal>
 #include <filesystem>
 #include <set>
 #include <span>
@@ -12,6 +15,7 @@
 #include "libcore/store/names.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/journaled.hpp"
+#include "tests/e2e/own_broker.hpp"
 #include "tests/e2e/verifier.hpp"
 
 namespace flight {
@@ -24,6 +28,16 @@ bool is_stopped(pid_t pid) {
   const std::size_t close = stat.rfind(')');
   return close != std::string::npos && stat.substr(close, 3) == ") T";
 }
+
+// It may take the same step more than once.
+void go_on(pid_t pid) {
+  if (is_stopped(pid)) ::kill(pid, SIGCONT);
+}
+
+// Those of a recording with one part, in their order.
+constexpr std::array<std::string_view, 8> kRecordingSteps{"seq_written",     "part_made",      "part_described",
+                                                          "sidecar_written", "sidecar_synced", "sidecar_named",
+                                                          "data_named",      "part_tidied"};
 
 class StepsLong : public testing::Test {
  protected:
@@ -149,8 +163,7 @@ TEST_P(LayoutStepsLong, ARecordingKilledAfterEachOfThemIsFinished) {
   const Json config = layout_config();
   std::size_t recordings = 0;
   bool has_rounds = false;
-  for (const std::string_view step : {"seq_written", "part_made", "part_described", "sidecar_written", "sidecar_synced",
-                                      "sidecar_named", "data_named", "part_tidied"}) {
+  for (const std::string_view step : kRecordingSteps) {
     SCOPED_TRACE(step);
     has_rounds = has_rounds || step == "sidecar_written";
     {
@@ -189,6 +202,105 @@ TEST_P(LayoutStepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
       killed_again.process().kill();
     }
     ASSERT_NO_FATAL_FAILURE(expect_recordings(config, ++recordings));
+  }
+}
+
+// Nobody follows the recording any more, so flightd ends it in order.
+TEST_F(StepsLong, ARecordingWhoseClientIsKilledAfterEachOfThemIsWhole) {
+  const Json config = stacks_config(499, "64K");
+  std::size_t recordings = 0;
+  bool ends = false;
+  for (const std::string_view step : kRecordingSteps) {
+    SCOPED_TRACE(step);
+    ends = ends || step == "sidecar_written";
+    {
+      TestDaemon daemon(folder_);
+      ASSERT_TRUE(daemon.start(config, stop_after(step)));
+      Child recorder = Child::start(
+          daemon.ctl_command({"record", "--past", "1min", "--for", ends ? "1s" : "10min", "--reason", "steps"}));
+      ASSERT_TRUE(wait_until([&] { return is_stopped(daemon.pid()); }, 60s)) << "this step is never taken";
+      recorder.kill();
+      const auto has_ended = [&] {
+        go_on(daemon.pid());
+        return daemon.log().find("ended (asked)") != std::string::npos;
+      };
+      ASSERT_TRUE(wait_until(has_ended, 60s)) << daemon.log();
+      expect_only_whole_files();
+      daemon.process().kill();
+    }
+    ASSERT_NO_FATAL_FAILURE(expect_recordings(config, ++recordings));
+  }
+}
+
+// A flightd that was started by hand ends without its broker. What the rings held is in the recording.
+TEST_F(StepsLong, ARecordingWhoseBrokerIsKilledAfterEachOfThemIsWhole) {
+  const Json config = stacks_config(499, "64K");
+  std::size_t recordings = 0;
+  for (const std::string_view step : kRecordingSteps) {
+    SCOPED_TRACE(step);
+    {
+      TestDaemon daemon(folder_);
+      ASSERT_TRUE(daemon.start(config, stop_after(step)));
+      Child recorder =
+          Child::start(daemon.ctl_command({"record", "--past", "1min", "--for", "1s", "--reason", "steps"}));
+      ASSERT_TRUE(wait_until([&] { return is_stopped(daemon.pid()); }, 60s)) << "this step is never taken";
+      ASSERT_EQ(::kill(daemon.broker_pid(), SIGKILL), 0);
+      const auto has_ended = [&] {
+        go_on(daemon.pid());
+        return !daemon.process().running();
+      };
+      ASSERT_TRUE(wait_until(has_ended, 60s)) << daemon.log();
+      EXPECT_EQ(daemon.process().wait(1s), 1) << daemon.log();
+      expect_only_whole_files();
+    }
+    // Nobody made its files in the first case.
+    if (step != "seq_written") ++recordings;
+    ASSERT_NO_FATAL_FAILURE(expect_recordings(config, recordings));
+  }
+}
+
+// The broker is another process, and systemd keeps its events for the next one.
+class NextBrokerStepsLong : public OwnBroker {
+ protected:
+  [[nodiscard]] StartOptions stop_after(std::string_view step) const {
+    StartOptions out = options_;
+    out.program = required_env("FLIGHTD_STEPS");
+    out.prefix = {"env", "FLIGHT_STOP_AFTER=" + std::string(step)};
+    out.prefix.insert(out.prefix.end(), options_.prefix.begin(), options_.prefix.end());
+    return out;
+  }
+};
+
+TEST_F(NextBrokerStepsLong, ARecordingGoesOnWithItAfterEachOfThem) {
+  test::ServiceManager manager(folder_ / "notify");
+  ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
+  for (const std::string_view step : kRecordingSteps) {
+    SCOPED_TRACE(step);
+    TestDaemon daemon(folder_);
+    ASSERT_TRUE(daemon.start(config_, stop_after(step)));
+    Child recorder = Child::start(daemon.ctl_command({"--json", "record", "--past", "1min", "--for", "1s"}));
+    ASSERT_TRUE(wait_until([&] { return is_stopped(daemon.pid()); }, 60s)) << "this step is never taken";
+    manager.receive_all();
+    broker_->kill();
+    ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
+    const auto has_ended = [&] {
+      go_on(daemon.pid());
+      manager.receive_all();
+      return !recorder.running();
+    };
+    ASSERT_TRUE(wait_until(has_ended, 60s)) << daemon.log();
+    const Outcome outcome = recorder.finish(1s);
+    ASSERT_EQ(outcome.exit_status, 0) << outcome.text() << daemon.log();
+    const Json result = Json::parse(outcome.out);
+    EXPECT_EQ(result["ended"], "asked");
+    ASSERT_FALSE(result["progress"]["finished"].empty());
+    EXPECT_GT(result["progress"]["events"], 0);
+    for (const Json& id : result["progress"]["finished"]) {
+      const Json part = daemon.ctl_json({"info", id.get<std::string>()});
+      EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(part)));
+    }
+    EXPECT_TRUE(no_partials(daemon.snapshots_dir()));
+    daemon.process().kill();
   }
 }
 
