@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
 
 #include "tests/e2e/daemon_test.hpp"
 
@@ -137,17 +139,29 @@ TEST_F(SshLong, ARecordingThereIsCopiedHere) {
   const std::string stored = read_text(result["paths"][0]);
   EXPECT_FALSE(stored.empty());
   EXPECT_TRUE(read_text(copy) == stored);
-  Child recorder = Child::start({required_env("FLIGHTCTL"), "-H", fmt::format("root@127.0.0.1:{}", port_), "--socket",
-                                 daemon_.socket(), "record"},
-                                {.env = {"FLIGHTCTL_SSH=" + (folder_ / "ssh/ssh")}});
+  // Either side of ssh ends.
   const auto is_running = [&] { return daemon_.status().dump().find(" is running: ") != std::string::npos; };
-  ASSERT_TRUE(wait_until(is_running, 30s)) << recorder.err();
-  recorder.kill();
-  const auto has_ended = [&] {
-    const Json rows = daemon_.ctl_json({"list"});
-    return rows.size() == 2 && rows.back()["record"]["ended"] == "asked";
-  };
-  EXPECT_TRUE(wait_until(has_ended, 30s)) << daemon_.log();
+  for (const bool of_ssh : {false, true}) {
+    Child recorder = Child::start({required_env("FLIGHTCTL"), "-H", fmt::format("root@127.0.0.1:{}", port_), "--socket",
+                                   daemon_.socket(), "record"},
+                                  {.env = {"FLIGHTCTL_SSH=" + (folder_ / "ssh/ssh")}});
+    ASSERT_TRUE(wait_until(is_running, 30s)) << recorder.err();
+    if (of_ssh) {
+      const std::vector<pid_t> ssh = living_children_of(recorder.pid());
+      ASSERT_EQ(ssh.size(), 1U);
+      ASSERT_EQ(::kill(ssh[0], SIGKILL), 0);
+      const Outcome cut = recorder.finish(30s);
+      EXPECT_EQ(cut.exit_status, 1) << cut.text();
+      EXPECT_THAT(cut.err, HasSubstr("127.0.0.1"));
+    } else {
+      recorder.kill();
+    }
+    const auto has_ended = [&] {
+      const Json rows = daemon_.ctl_json({"list"});
+      return rows.size() == (of_ssh ? 3U : 2U) && rows.back()["record"]["ended"] == "asked";
+    };
+    EXPECT_TRUE(wait_until(has_ended, 30s)) << daemon_.log();
+  }
   EXPECT_TRUE(daemon_.stop());
 }
 

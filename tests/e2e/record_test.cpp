@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl record: what a recording has, stock perf reads it, and however it is ended, a whole part is left.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "libcore/base/unique_fd.hpp"
 #include "tests/e2e/numbered_calls.hpp"
 #include "tests/e2e/record_fixture.hpp"
 
@@ -147,6 +151,65 @@ TEST_F(RecordLong, ASignalEndsItInOrder) {
     EXPECT_EQ(Json::parse(outcome.out)["ended"], "asked");
   }
   EXPECT_EQ(rows_of(daemon_).size(), 2U);
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// What it does not read is dropped: the recording goes on, and when its client goes on, too, it gets all parts.
+TEST_F(RecordLong, AStoppedClientDoesNotHoldItUp) {
+  start_calls(plain_calls_config());
+  const std::string copy = folder_ / "copy";
+  Child recorder = Child::start(daemon_.ctl_command({"--json", "record", "--switch-size", "1M", "-o", copy}));
+  ASSERT_TRUE(wait_until([&] { return !rows_of(daemon_).empty(); }, 30s)) << recorder.err() << daemon_.log();
+  recorder.signal(SIGSTOP);
+  const std::size_t before = rows_of(daemon_).size();
+  ASSERT_TRUE(wait_until([&] { return rows_of(daemon_).size() >= before + 5; }, 60s)) << daemon_.log();
+  recorder.signal(SIGCONT);
+  recorder.signal(SIGINT);
+  const Outcome outcome = recorder.finish(60s);
+  closer_->kill();
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+  const Json result = Json::parse(outcome.out);
+  EXPECT_EQ(result["ended"], "asked");
+  const std::vector<Json> parts = sidecars_of(daemon_, result["id"]);
+  EXPECT_EQ(expect_each_once(parts), result["progress"]["events"]);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string suffix = i == 0 ? "" : fmt::format(".{}", i + 1);
+    EXPECT_TRUE(read_text(copy + suffix) == read_text(parts[i]["path"])) << copy + suffix;
+  }
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// Its pty(7) is closed: a SIGHUP, and EIO for what it writes. Under nohup(1) the recording goes on.
+TEST_F(RecordLong, ItsTerminalGoesAway) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "64K")));
+  std::size_t recordings = 0;
+  for (const bool is_ignored : {false, true}) {
+    SCOPED_TRACE(is_ignored);
+    UniqueFd terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+    ASSERT_EQ(::grantpt(terminal.get()), 0);
+    ASSERT_EQ(::unlockpt(terminal.get()), 0);
+    const std::string path = ::ptsname(terminal.get());
+    const auto become = [path, is_ignored] {
+      std::signal(SIGHUP, is_ignored ? SIG_IGN : SIG_DFL);
+      ::setsid();
+      const int fd = ::open(path.c_str(), O_RDWR);  // controls the session that has no terminal yet
+      for (const int to : {0, 1, 2}) ::dup2(fd, to);
+    };
+    Child recorder = Child::start(daemon_.ctl_command({"record"}), {.env = {"TERM=xterm"}, .prepare = become});
+    ASSERT_TRUE(wait_until([&] { return daemon_.status().dump().find(" in 1 part;") != std::string::npos; }, 20s));
+    terminal.reset();
+    if (is_ignored) {
+      const std::size_t rounds = journal_in(daemon_.snapshots_dir()).entries.size();
+      EXPECT_TRUE(wait_for_rounds(daemon_.snapshots_dir(), rounds + 3)) << "it goes on";
+      EXPECT_TRUE(recorder.running());
+      recorder.signal(SIGTERM);
+    }
+    EXPECT_TRUE(recorder.wait(30s)) << "flightctl did not end";
+    ++recordings;
+    ASSERT_TRUE(wait_until([&] { return rows_of(daemon_).size() == recordings; }, 20s)) << daemon_.log();
+    EXPECT_EQ(rows_of(daemon_).back()["record"]["ended"], "asked");
+  }
   EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
   EXPECT_TRUE(daemon_.stop());
 }
