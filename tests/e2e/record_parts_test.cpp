@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <csignal>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,9 @@
 namespace flight {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
+namespace fs = std::filesystem;
 
 TEST_F(Record, PartsHaveEachNumberOnceUntilCtrlC) {
   start_calls(plain_calls_config("16M"));  // of some six seconds
@@ -140,6 +143,26 @@ TEST_F(RecordOnSmallDiskLong, EndsWithWholePartsWhenItIsFull) {
   for (const Json& part : parts) expect_perf_reads(part, "closer");
   EXPECT_EQ(daemon_.ctl({"remove", result["id"]}).exit_status, 0);
   EXPECT_TRUE(daemon_.goes_on());
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(RecordOnSmallDiskLong, DoesNotBeginWhenItIsFullAlready) {
+  Json config = stacks_config(997, "64K");
+  config["store"]["keep_free"] = "0";
+  ASSERT_TRUE(daemon_.start(config, options_));
+  const std::string others = disk_ + "/others";
+  EXPECT_NE(run({"dd", "if=/dev/zero", "of=" + others, "bs=64k"}).exit_status, 0) << "the disk is not full?";
+  const Outcome refused = daemon_.ctl({"--json", "record", "--for", "1s"});
+  EXPECT_EQ(refused.exit_status, 1) << refused.text();
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("StoreFull"), HasSubstr("Nothing was recorded into a file")));
+  EXPECT_TRUE(rows_of(daemon_).empty());
+  EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  EXPECT_TRUE(records(daemon_.status()));
+  ASSERT_TRUE(fs::remove(others));
+  const Json result = daemon_.ctl_json({"record", "--for", "1s"});
+  EXPECT_EQ(result["ended"], "asked");
+  for (const Json& part : sidecars_of(daemon_, result["id"]))
+    EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(part)));
   EXPECT_TRUE(daemon_.stop());
 }
 

@@ -154,6 +154,15 @@ TEST_F(SomeCpus, CpusThatTheMachineDoesNotHave) {
   EXPECT_THAT(status["warnings"].dump(), HasSubstr("this machine does not have the CPUs 8190-8191"));
   EXPECT_EQ(check().exit_status, 0);
   EXPECT_THAT(check().err, HasSubstr("this machine does not have the CPUs 8190-8191"));
+
+  // A mask of the workers that has no CPU of this machine.
+  config_["record"]["workers"] = fmt::format("{}/8190", recorded_);
+  write_config();
+  const Outcome no_mask = daemon_.ctl({"--json", "reload"});
+  EXPECT_EQ(no_mask.exit_status, 1) << no_mask.text();
+  EXPECT_THAT(Json::parse(no_mask.err, nullptr, false).value("message", ""),
+              AllOf(HasSubstr("record.workers"), HasSubstr("none of the CPUs 8190")));
+  EXPECT_TRUE(records(daemon_.status()));
   EXPECT_TRUE(daemon_.stop());
 }
 

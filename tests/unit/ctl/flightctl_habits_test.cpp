@@ -119,6 +119,8 @@ TEST_F(FlightctlTest, MessagesHaveOptionsAndNotTheInterfacesNames) {
   EXPECT_THAT(ctl({"record", "--switch-size", "1K"}).err, HasSubstr("--switch-size must be from 1M to 1G"));
   EXPECT_THAT(ctl({"record", "--max-size", "1K"}).err, HasSubstr("--max-size must be from 1M to "));
   EXPECT_THAT(ctl({"record", "--past", "2000d"}).err, HasSubstr("--past may be at most 366 days"));
+  EXPECT_THAT(ctl({"record", "--for", "0s"}).err, HasSubstr("--for must be more than 0"));
+  EXPECT_THAT(ctl({"record", "--for", "0"}).err, HasSubstr("--for: '0' is not a duration"));
 }
 
 TEST_F(FlightctlTest, ListTakesPatternsOfTriggersAndUnits) {

@@ -76,6 +76,7 @@ TEST_F(WorkerPlan, MoreGroupsThanWorkersShareThem) {
 
 TEST_F(WorkerPlan, MasksAreTakenAsTheyStand) {
   EXPECT_EQ(plan("0-3/3:4-7/4"), "0-3/3:4-7/4") << "an offline CPU is one of this machine";
+  EXPECT_EQ(plan("0-6/0:7/7"), "0-6/0:7/7") << "also if all CPUs of a mask are offline";
   EXPECT_EQ(plan("0,2-4/2-4:1,5-7/5-7"), "0,2-4/2-4:1,5-7/5-7");
   EXPECT_EQ(plan("6-9/0"), "6-7/0") << "CPUs that are not there are ignored";
 }

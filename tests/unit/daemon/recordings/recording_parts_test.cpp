@@ -18,6 +18,7 @@ namespace flight::daemon {
 namespace {
 
 using namespace test;
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -225,6 +226,25 @@ TEST_F(RecordingsTest, TwoShareTheBudget) {
   EXPECT_EQ(first.result().ended, "budget");
   EXPECT_EQ(second.result().ended, "budget");
   EXPECT_LT(most_bytes, kMaxUse + kMaxUse / 2);
+}
+
+TEST_F(RecordingsTest, WithoutABudgetItDoesNotBegin) {
+  StoreConfig store;
+  store.keep_free = SizeOrShare{.bytes = 0};
+  store.max_use = SizeOrShare{.bytes = 512U << 10U};
+  store_->configure(store);
+  RecordCall call;
+  record(call);
+  ASSERT_TRUE(loop_.until([&] { return call.answer.has_value(); }));
+  EXPECT_THAT(call.error(), AllOf(HasSubstr("StoreFull"), HasSubstr("store.max_use or store.keep_free leaves no space"),
+                                  HasSubstr("Nothing was recorded into a file")));
+  EXPECT_TRUE(call.steps.empty());
+  EXPECT_EQ(bench_.broker->asked(Request::file), 0);
+  store.max_use = SizeOrShare{.bytes = 1U << 30U};
+  store_->configure(store);
+  RecordCall next;
+  ASSERT_NO_FATAL_FAILURE(begin(next));
+  EXPECT_EQ(stop(next).ended, "asked");
 }
 
 }  // namespace
