@@ -145,10 +145,73 @@ TEST_F(RecordFolders, EveryPerfReadsThemInPlace) {
   const Outcome one_cpu = perf.perf(folder_, {"script", "-i", path, "--cpu", cpu, "-F", "cpu"});
   EXPECT_EQ(one_cpu.err, "");
   EXPECT_GT(count_lines(one_cpu.out), 100U);
+  const Outcome all_cpus = perf.perf(folder_, {"script", "-i", path, "-F", "cpu"});
+  EXPECT_EQ(count_lines(one_cpu.out), count_of(all_cpus.out, fmt::format("[{:0>3}]", cpu)));
   EXPECT_EQ(count_lines(one_cpu.out), count_of(one_cpu.out, fmt::format("[{:0>3}]", cpu)));
   // A user whose only group is the snapshots'.
   EXPECT_TRUE(counts_all(perf, folder_, part, Reader::member));
   EXPECT_TRUE(no_partials(daemon_.snapshots_dir()));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// perf records the same load into a directory of its own meanwhile: its header, its script of a CPU and its report are
+// the same of both.
+TEST_F(RecordFoldersLong, PerfReadsThemAsItsOwn) {
+  ASSERT_TRUE(daemon_.start(in_directories(stacks_config(997, "256K"))));
+  const Verifier& perf = Verifier::installed();
+  const std::string own = folder_ / "scratch/own", cpu = std::to_string(load_cpu());
+  Child theirs = Child::start({"perf", "record", "-q", "-N", "-a", "-z", "--threads=cpu", "-k", "mono", "-e",
+                               "cpu-clock", "-F", "997", "-o", own},
+                              {.env = {"HOME=" + folder_ / "scratch"}});
+  ASSERT_TRUE(wait_until([&] { return bytes_in(own) > 0 && fs::exists(own + "/data.0"); }, 30s)) << theirs.err();
+  Child recorder = Child::start(daemon_.ctl_command({"--json", "record"}));
+  ASSERT_TRUE(wait_until([&] { return open_part_bytes() > 0; }, 20s)) << recorder.err();
+  Child burner = start_load({folder_.load("burner"), cpu, "2"}, -10);
+  EXPECT_EQ(burner.finish(30s).exit_status, 0);
+  recorder.signal(SIGINT);
+  const Outcome outcome = recorder.finish(30s);
+  theirs.signal(SIGINT);
+  EXPECT_TRUE(theirs.wait(60s)) << "perf did not end";
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+  const std::vector<Json> parts = parts_in(daemon_);
+  ASSERT_EQ(parts.size(), 1U);
+  const std::string path = parts[0]["path"];
+
+  const auto header_of = [&](const std::string& file) {
+    return lines_of(perf.perf(folder_, {"report", "-i", file, "--header-only"}).out);
+  };
+  const auto line_of = [](const std::vector<std::string>& header, const std::string& begin) {
+    const auto found =
+        std::find_if(header.begin(), header.end(), [&](const std::string& line) { return line.starts_with(begin); });
+    return found == header.end() ? std::string() : *found;
+  };
+  const std::vector<std::string> header = header_of(path), own_header = header_of(own);
+  for (const char* fact :
+       {"# header version", "# hostname", "# os release", "# arch", "# nrcpus online", "# nrcpus avail", "# cpudesc",
+        "# cpuid", "# total memory", "# CPU_TOPOLOGY", "# NUMA_TOPOLOGY", "# clockid frequency",
+        "# directory data version", "# clockid: monotonic"}) {
+    EXPECT_EQ(line_of(header, fact), line_of(own_header, fact));
+  }
+  for (const char* fact : {"# directory data version : 1", "# perf version", "# cmdline", "# event : name = cpu-clock",
+                           "# pmu mappings", "# time of first sample", "# time of last sample", "# sample duration",
+                           "# compressed : Zstd", "# reference time"}) {
+    EXPECT_NE(line_of(header, fact), "") << fact;
+    EXPECT_NE(line_of(own_header, fact), "") << fact << " is not in perf's own";
+  }
+
+  const auto samples_of = [&](const std::string& file) {
+    const Outcome script = perf.perf(folder_, {"script", "-i", file, "--cpu", cpu, "-F", "comm,cpu"});
+    EXPECT_EQ(count_lines(script.out), count_of(script.out, fmt::format("[{:0>3}]", cpu))) << script.err;
+    return static_cast<double>(count_of(script.out, "burner"));
+  };
+  const double own_samples = samples_of(own);
+  EXPECT_GT(own_samples, 500);
+  EXPECT_NEAR(samples_of(path), own_samples, own_samples / 10);
+  for (const std::string& file : {path, own}) {
+    const Outcome report = perf.perf(folder_, {"report", "-i", file, "--stdio", "--no-inline", "--sort", "comm,dso"});
+    EXPECT_EQ(report.exit_status, 0) << report.text();
+    EXPECT_THAT(report.out, testing::ContainsRegex("burner +burner"));
+  }
   EXPECT_TRUE(daemon_.stop());
 }
 
