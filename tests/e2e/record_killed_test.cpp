@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "libcore/store/names.hpp"
 #include "tests/e2e/journaled.hpp"
 #include "tests/e2e/numbered_calls.hpp"
 #include "tests/e2e/record_fixture.hpp"
@@ -18,6 +21,7 @@ namespace flight {
 namespace {
 
 using testing::HasSubstr;
+namespace fs = std::filesystem;
 
 // The part that was open has its holes, too: they were written with its rounds.
 TEST_F(RecordLong, AKilledFlightdLeavesItsHoles) {
@@ -78,6 +82,55 @@ TEST_F(Record, AKilledFlightdLeavesWholeParts) {
   EXPECT_THAT(next.log(), HasSubstr("was finished: flightd was killed"));
   EXPECT_GT(std::stoul(next.snapshot()["id"].get<std::string>()), std::stoul(parts.back()["id"].get<std::string>()));
   EXPECT_TRUE(next.stop());
+}
+
+// Of a journal that is cut, the rounds before the cut are used. With one that is changed the part is removed, and
+// nothing else.
+TEST_F(RecordLong, ADamagedJournalCostsNoMoreThanItsPart) {
+  for (const bool is_cut : {true, false}) {
+    SCOPED_TRACE(is_cut ? "cut" : "changed");
+    const Json config = plain_calls_config();
+    std::string store;
+    {
+      TestDaemon killed(folder_);
+      ASSERT_TRUE(killed.start(config));
+      store = killed.snapshots_dir();
+      closer_->go();
+      RawSocket client = RawSocket::connect(killed.socket());
+      const Json call = {{"method", "io.flightd.Recorder.Record"}, {"parameters", Json::object()}, {"more", true}};
+      ASSERT_TRUE(client.call(call.dump()));
+      ASSERT_TRUE(wait_for_rounds(store, 4)) << killed.log();
+      killed.process().kill();
+    }
+    closer_->kill();
+    std::string journal;
+    for (const auto& entry : fs::directory_iterator(store))
+      if (const auto name = parse_part_file(entry.path().filename().string());
+          name && name->kind == PartFileKind::journal)
+        journal = entry.path().string();
+    ASSERT_FALSE(journal.empty());
+    std::string text = read_text(journal);
+    constexpr std::size_t kInTheFacts = 32;
+    ASSERT_GT(text.size(), kInTheFacts);
+    if (is_cut)
+      text.pop_back();
+    else
+      text[kInTheFacts] = static_cast<char>(~text[kInTheFacts]);
+    write_text(journal, text);
+    TestDaemon next(folder_);
+    ASSERT_TRUE(next.start(config));
+    ASSERT_TRUE(wait_until([&] { return !has_unfinished_part(next); }, 60s)) << next.log();
+    const std::vector<Json> rows = rows_of(next);
+    ASSERT_EQ(rows.size(), 1U) << "that of the cut journal";
+    const std::vector<Json> parts = sidecars_of(next, rows[0]["record"]["first"]);
+    ASSERT_EQ(parts.size(), 1U);
+    EXPECT_EQ(parts[0]["record"]["ended"], "killed");
+    EXPECT_GT(expect_each_once(parts), 1000U);
+    expect_perf_reads(parts[0], "closer");
+    EXPECT_THAT(next.log(), HasSubstr(is_cut ? "was finished: flightd was killed" : "nothing in it can be used"));
+    EXPECT_TRUE(no_partials(store));
+    EXPECT_TRUE(next.stop());
+  }
 }
 
 // From before its first file to its third part. FLIGHT_RECORD_SEED repeats a run. A round is in the file or is not:

@@ -80,6 +80,18 @@ TEST_F(RecordLong, CompressedPartsHaveEachNumberOnce) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// It wakes its reader: a look once a second would find a third of it.
+TEST_F(RecordLong, ARingThatTurnsInAThirdOfASecondIsRead) {
+  start_calls(plain_calls_config("512K"));
+  const Json result = daemon_.ctl_json({"record", "--for", "6s"});
+  closer_->kill();
+  const std::vector<Json> parts = sidecars_of(daemon_, result["id"]);
+  const std::size_t events = expect_each_once(parts);
+  EXPECT_GT(events, 10'000U);
+  EXPECT_LT(result["progress"]["lost"], events / 4);
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // It has other rings then: its part ends, and the next one begins.
 TEST_F(RecordLong, AReloadThatChangesAChannelBeginsAnotherPart) {
   Json config = plain_calls_config();
