@@ -257,6 +257,28 @@ TEST_F(StreamWorkersTest, AWorkerThatIsLateLeavesTheRoundAndBringsItsBlocksToThe
   EXPECT_FALSE(delivered_.came_from_this_thread()) << "tick() would wait for the sink";
 }
 
+// All that the rings hold takes longer to read than what is new in them.
+TEST_F(StreamWorkersTest, AWorkerHasMoreTimeForTheHeldPast) {
+  start(one_each(), 4U << 20U, with_door());
+  door_.close();
+  one_.write_some(1'000, 10);
+  two_.write_some(1'000, 10);
+  const EventTime begun_ns = now_;
+  ASSERT_TRUE(begin_round(*workers_, begun_ns));
+  wait_for_the_other();
+  for (int i = 0; i < 100; ++i) EXPECT_FALSE(workers_->tick(begun_ns + StreamWorkers::kFirstLateAfter - 1));
+  EXPECT_TRUE(delivered_.take().empty()) << "the other one waits for it";
+
+  now_ = begun_ns + StreamWorkers::kFirstLateAfter;
+  while (workers_->totals().rounds < 1) EXPECT_FALSE(workers_->tick(now_));
+  const auto past = take(1);
+  EXPECT_EQ(past.at(0).number, 0U);
+  ASSERT_EQ(past.at(0).rings.size(), 1U);
+  EXPECT_EQ(past.at(0).rings[0].cpu, 0);
+  EXPECT_EQ(workers_->totals().left, 1U);
+  door_.open();
+}
+
 // Worker 1 leaves each round. Worker 0 has nothing, so a round begins only when worker 1 is idle.
 TEST_F(StreamWorkersTest, AWorkerThatIsLateInEachRoundDelivers) {
   start(one_each(), 4U << 20U, with_door());
