@@ -15,6 +15,8 @@ namespace {
 using namespace test;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 
 // Large rings, and a clock that stands. A recording looks for other rings once a second.
 class OtherRingsTest : public LargeRingsTest {
@@ -44,6 +46,36 @@ TEST_F(OtherRingsTest, OthersAreAnotherPart) {
   for (const std::string& path : result.paths) {
     const Sidecar sidecar = sidecar_of(path);
     EXPECT_GE(sidecar.samples, 100U) << path << ": " << sidecar.holes.size() << " holes";
+  }
+}
+
+// The disk hangs while the files of the part that a reload begins are made: the recording tries again, and nothing of
+// the new rings is missing.
+TEST_F(OtherRingsTest, ADiskThatHangsThenDoesNotEndARecording) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  fault(100);
+  const auto others = rings();
+  ASSERT_TRUE(others);
+  bench_.broker->refuse(Request::file, std::errc::timed_out, "the disk did not create an empty file within 30 s");
+  const auto asked = bench_.broker->asked(Request::file);
+  ASSERT_NO_FATAL_FAILURE(change_rings(others));
+  ASSERT_TRUE(loop_.until([&] { return bench_.broker->asked(Request::file) > asked || call.answer; }));
+  ASSERT_TRUE(clock_->is_waited_for(clock_->now() + kSecondNs)) << "then the recording tries again";
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  EXPECT_THAT(files(kDataSuffix), IsEmpty()) << "the first part goes on";
+  fault(100);
+  bench_.broker->obey(Request::file);
+  clock_->advance(std::chrono::seconds(1));
+  ASSERT_TRUE(loop_.until([&] { return files(kDataSuffix).size() == 1 || call.answer; }));
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  const RecordResult result = stop(call);
+  EXPECT_EQ(result.ended, "asked");
+  ASSERT_EQ(result.paths.size(), 2U);
+  for (const std::string& path : result.paths) {
+    const Sidecar sidecar = sidecar_of(path);
+    EXPECT_GE(sidecar.samples, 100U) << path << ": " << sidecar.holes.size() << " holes";
+    EXPECT_THAT(sidecar.warnings, Not(Contains(HasSubstr("missing"))));
   }
 }
 
