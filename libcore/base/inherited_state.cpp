@@ -32,11 +32,15 @@ void settle_stacks() {
   ::pthread_attr_destroy(&attributes);
 }
 
-// glibc reserves 64 MiB of address space for the memory of a thread, where it can. With a limit (ulimit -v) the first
-// threads would leave nothing to the others, so all share one heap.
+// Two things that glibc does for the heap of a new thread (malloc/arena.c, arena_get2()). It reserves 64 MiB of address
+// space: with a limit (ulimit -v) the first threads would leave nothing to the others, so all share one heap. And
+// unless the number of heaps is limited, it opens /sys/devices/system/cpu/online at the ninth: in a container this can
+// be a file of lxcfs, and a thread that waits for a FUSE server which hangs cannot be ended.
 void settle_heaps() {
+  constexpr int kMostHeaps = 16;  // glibc's own limit on a machine with two CPUs
   rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) ::mallopt(M_ARENA_MAX, 1);
+  const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  ::mallopt(M_ARENA_MAX, is_limited ? 1 : kMostHeaps);
 }
 
 // A timer outlives execve(2), and its signal would end the service. A command keeps it: its caller may want that.

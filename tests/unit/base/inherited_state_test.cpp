@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -16,8 +18,13 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <thread>
+#include <vector>
+
+#include "tests/unit/hung_mount.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
@@ -164,6 +171,34 @@ TEST(InheritedStateDeathTest, WithALimitOfTheAddressSpaceNoThreadTakesMuchOfIt) 
   EXPECT_EXIT(end_with_what_a_thread_takes(rlim_t{1} << 40U), testing::ExitedWithCode(2), "");
   EXPECT_EXIT(end_with_what_a_thread_takes(RLIM_INFINITY), testing::ExitedWithCode(3), "")
       << "glibc takes no 64 MiB any more: then nothing need be set";
+}
+
+// In a new process: glibc looks at the number of CPUs once. A thread that hangs is ended by SIGALRM: no server has read
+// its request.
+[[noreturn]] void end_when_all_threads_have_memory() {
+  constexpr unsigned kMostSeconds = 60;
+  constexpr std::size_t kThreads = 40;  // without a limit, glibc asks for the number of CPUs at the ninth heap
+  if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(3);
+  const test::HungMount cpus("/sys/devices/system/cpu/online");
+  if (testing::Test::HasFailure()) ::_exit(4);
+  settle_inherited_state(ProgramKind::service);
+  ::alarm(kMostSeconds);
+  std::vector<std::unique_ptr<char[]>> memory(kThreads);
+  std::latch all_have(kThreads);
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kThreads; ++i)
+    threads.emplace_back([&memory, &all_have, i] {
+      memory[i] = std::make_unique<char[]>(kSmall);
+      all_have.arrive_and_wait();
+    });
+  for (std::thread& thread : threads) thread.join();
+  ::_exit(memory.back() ? 2 : 5);
+}
+
+TEST(InheritedStateDeathTest, ThreadsGetMemoryWhileTheListOfCpusHangs) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(end_when_all_threads_have_memory(), testing::ExitedWithCode(2), "");
 }
 #endif
 
