@@ -9,10 +9,10 @@
 
 #include "ctl/doctor/gather.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
 namespace flight::ctl {

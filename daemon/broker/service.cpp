@@ -10,11 +10,11 @@
 
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/base/poll.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
 #include "libcore/sysinfo/proc_stat.hpp"
 
 namespace flight::broker {

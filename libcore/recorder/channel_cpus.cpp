@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/sysinfo/cpus.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {

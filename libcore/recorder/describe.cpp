@@ -2,12 +2,12 @@
 // Makes the manifest, again after each change.
 #include <algorithm>
 
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/base/version.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/recorder/recording_state.hpp"
 #include "libcore/recorder/stand_in.hpp"
 #include "libcore/sysinfo/cpus.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {

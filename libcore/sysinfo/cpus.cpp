@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "libcore/base/directory.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
+#include "libcore/base/kernel_file.hpp"
 
 namespace flight {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "libcore/base/files.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
+#include "libcore/base/kernel_file.hpp"
 
 namespace flight {
 namespace {

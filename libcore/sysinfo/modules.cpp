@@ -9,7 +9,7 @@
 
 #include "libcore/base/digest.hpp"
 #include "libcore/base/files.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/proc_text.hpp"
 

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "libcore/base/file_identity.hpp"
+#include "libcore/base/mounts.hpp"
 #include "libcore/base/unique_fd.hpp"
-#include "libcore/sysinfo/mounts.hpp"
 
 namespace flight {
 

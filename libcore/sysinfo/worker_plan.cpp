@@ -5,8 +5,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/sysinfo/cpus.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {

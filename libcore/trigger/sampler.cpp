@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/base/spare_descriptors.hpp"
-#include "libcore/sysinfo/kernel_file.hpp"
 
 namespace flight {
 namespace {

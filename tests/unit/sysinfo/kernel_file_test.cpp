@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files of /proc and /sys over which a server's are mounted, as in a container of LXC.
-#include "libcore/sysinfo/kernel_file.hpp"
+#include "libcore/base/kernel_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

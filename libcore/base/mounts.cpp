@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libcore/sysinfo/mounts.hpp"
+#include "libcore/base/mounts.hpp"
 
 #include <fmt/format.h>
 

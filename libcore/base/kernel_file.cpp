@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "libcore/sysinfo/kernel_file.hpp"
+#include "libcore/base/kernel_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "libcore/sysinfo/mounts.hpp"
+#include "libcore/base/mounts.hpp"
 
 namespace flight {
 namespace {
