@@ -147,6 +147,9 @@ Finding pid_namespace(bool own) {
 
 Finding cgroups(const KernelFacts& kernel) {
   const std::string why = "the cgroup of a sample identifies its systemd unit or container";
+  if (!kernel.cgroups_unread.empty())
+    return {"cgroup", warn, "unread: " + kernel.cgroups_unread, why,
+            "run flightd where nothing is mounted over it: umount it in a mount namespace of flightd, or use the host"};
   switch (kernel.cgroups) {
     case CgroupMounts::v2:
       return {"cgroup", ok, "version 2 at /sys/fs/cgroup", why, ""};

@@ -37,6 +37,7 @@ struct KernelFacts {
   bool cpu_pmu = false, tracefs = false, psi = false;
   std::optional<bool> own_pid_namespace;
   CgroupMounts cgroups = CgroupMounts::none;
+  std::string cgroups_unread;            // "/sys/fs/cgroup is on fuse.lxcfs, …"; empty: they can be read
   std::vector<int> nohz_full;            // CPUs that run without a timer tick
   std::vector<std::string> oom_killers;  // programs that run and kill processes before the kernel does
 };

@@ -14,6 +14,7 @@
 #include "libcore/perf/kernel_features.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
+#include "libcore/sysinfo/processes.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -137,6 +138,7 @@ KernelFacts gather_kernel() {
   }
   if (out.cgroups != CgroupMounts::v2 && (v1 || v2_elsewhere))
     out.cgroups = v2_elsewhere ? CgroupMounts::hybrid : CgroupMounts::v1;
+  out.cgroups_unread = list_cgroups(1).unread;
   return out;
 }
 

@@ -52,7 +52,10 @@ Result<void> Daemon::start() {
 // own.
 BesideRings Daemon::share_memory() {
   const std::uint64_t max_bytes = setup_.config.memory_max.of(HostInfo::read().total_memory_kb * 1024);
-  const auto limit = memory_limit();
+  std::string unread;
+  const auto limit = memory_limit("", &unread);
+  if (!unread.empty())
+    setup_.warnings.push_back("a memory limit of flightd's cgroup is not known, and flightd cannot heed it: " + unread);
   const BesideRings beside = beside_rings(max_bytes, limit ? limit->bytes : BesideRings::kNoCgroupLimit);
   if (beside.bound != MemoryBound::cgroup) return beside;
   const std::uint64_t least = tracker_bytes(kLeastBesideRingsBytes);

@@ -80,7 +80,7 @@ std::string waits_below(const std::string& base, std::string path) {
 }
 
 // systemd's RestrictSUIDSGID=yes, which flightd's unit has, forbids openat2(2), and with it RESOLVE_NO_XDEV.
-Result<UniqueFd> open_kernel_file(const std::string& path) {
+Result<void> check_kernel_path(const std::string& path) {
   for (const char* base : {"/proc", "/sys"}) {
     if (!path.starts_with(std::string(base) + "/")) continue;
     if (const std::string type = waits_below(base, path); !type.empty())
@@ -88,7 +88,17 @@ Result<UniqueFd> open_kernel_file(const std::string& path) {
                   "open {}: {} is mounted over it, whose server may never answer, and it is not the kernel's", path,
                   type);
   }
+  return {};
+}
+
+Result<UniqueFd> open_kernel_file(const std::string& path) {
+  if (const auto checked = check_kernel_path(path); !checked) return propagate(checked.error());
   return open_file(path, O_RDONLY);
+}
+
+Result<Directory> open_kernel_folder(const std::string& path) {
+  if (const auto checked = check_kernel_path(path); !checked) return propagate(checked.error());
+  return Directory::open(path);
 }
 
 Result<std::string> read_kernel_file(const std::string& path, std::size_t max_bytes) {
@@ -96,6 +106,12 @@ Result<std::string> read_kernel_file(const std::string& path, std::size_t max_by
   if (!file) return propagate(file.error());
   auto text = read_all(file->get(), max_bytes);
   if (!text) return wrap(text.error(), "{}", path);
+  return text;
+}
+
+Result<std::string> read_kernel_line(const std::string& path) {
+  auto text = read_kernel_file(path);
+  if (text && !text->empty() && text->back() == '\n') text->pop_back();
   return text;
 }
 

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <string>
 
+#include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -23,9 +24,14 @@ namespace flight {
 // The type of file system for which a look at `path` would wait, if a server's is mounted anywhere on the way from
 // `base`, which is a folder above it; empty: none. Links are followed.
 [[nodiscard]] std::string waits_below(const std::string& base, std::string path);
+// EREMOTE, with the reason, if a look at this file or folder of /proc or /sys would wait. As below, other paths pass.
+[[nodiscard]] Result<void> check_kernel_path(const std::string& path);
 // For reading; the limits are above. A path that is not below /proc or /sys, as in a test's tree, is opened as it is.
 [[nodiscard]] Result<UniqueFd> open_kernel_file(const std::string& path);
-// read_file() of it.
+// The entries of a folder. Of these, too, one can be a server's.
+[[nodiscard]] Result<Directory> open_kernel_folder(const std::string& path);
+// read_file() and read_line() of it.
 [[nodiscard]] Result<std::string> read_kernel_file(const std::string& path, std::size_t max_bytes = kMaxSmallFileBytes);
+[[nodiscard]] Result<std::string> read_kernel_line(const std::string& path);
 
 }  // namespace flight

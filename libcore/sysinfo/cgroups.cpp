@@ -2,6 +2,7 @@
 // The walk over the hierarchy of cgroups (declared in processes.hpp).
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <mntent.h>
 #include <sys/stat.h>
 
@@ -11,9 +12,13 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "libcore/base/directory.hpp"
+#include "libcore/base/kernel_file.hpp"
+#include "libcore/base/units.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
 namespace flight {
@@ -37,6 +42,26 @@ std::string mount_of_perf_event() {
   }
   return unified;
 }
+
+// The folders over which a server's file system is mounted, as in a container: a look into one would wait for it.
+class Covered {
+ public:
+  // `base`: a folder above it that has been checked.
+  [[nodiscard]] bool has(const std::string& base, const std::string& folder) {
+    const std::string type = waits_below(base, folder);
+    if (type.empty()) return false;
+    if (++count_ == 1) text_ = fmt::format("{} is on {}, whose server may never answer", folder, type);
+    return true;
+  }
+  [[nodiscard]] std::string text() const {
+    if (count_ < 2) return text_;
+    return fmt::format("{}, and {} more", text_, counted(count_ - 1, "folder"));
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::string text_;  // of the first
+};
 
 // The file handle of a cgroup's directory is its id. If handles are not permitted, the inode number is the same on
 // 64-bit machines.
@@ -75,6 +100,11 @@ CgroupList list_cgroups(std::size_t most, std::size_t most_bytes) {
   auto& found = out.found;
   const std::string mount = mount_of_perf_event();
   if (mount.empty() || most == 0) return out;
+  Covered covered;
+  if (covered.has("/", mount)) {
+    out.unread = covered.text();
+    return out;
+  }
   found.push_back({id_of(mount), "/"});
   std::size_t bytes = 0;
   for (std::size_t next = 0; next < found.size();
@@ -85,10 +115,13 @@ CgroupList list_cgroups(std::size_t most, std::size_t most_bytes) {
       path.append("/").append(name);
       bytes += path.size();
       out.is_cut = found.size() == most || bytes > most_bytes;
-      if (out.is_cut) return out;
+      if (out.is_cut) break;
+      if (covered.has(mount + parent, mount + path)) continue;
       if (const std::uint64_t id = id_of(mount + path); id != 0) found.push_back({id, std::move(path)});
     }
+    if (out.is_cut) break;
   }
+  out.unread = covered.text();
   return out;
 }
 

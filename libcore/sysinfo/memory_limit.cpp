@@ -2,11 +2,14 @@
 #include "libcore/sysinfo/memory_limit.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 
 namespace flight {
 namespace {
@@ -88,19 +91,27 @@ std::optional<Place> place_of(std::string_view mounts, const Hierarchy& hierarch
   return std::nullopt;
 }
 
-void look_at(const std::string& folder, const std::string& cgroup, const char* file, std::optional<MemoryLimit>& out) {
+struct Found {
+  std::optional<MemoryLimit> least;
+  std::string unread;
+};
+
+void look_at(const std::string& folder, const std::string& cgroup, const char* file, Found& found) {
   constexpr std::uint64_t kUnlimited = std::uint64_t{1} << 60U;  // version 1 has a number for it, version 2 "max"
-  const auto text = read_line(folder + "/" + file);
-  if (!text) return;
+  const auto text = read_kernel_line(folder + "/" + file);
+  if (!text) {
+    if (found.unread.empty() && text.error().errno_value() == EREMOTE) found.unread = text.error().what;
+    return;
+  }
   std::uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), bytes);
   if (error != std::errc() || end != text->data() + text->size() || bytes >= kUnlimited) return;
-  if (!out || bytes < out->bytes) out = MemoryLimit{bytes, cgroup.empty() ? "/" : cgroup, file};
+  if (!found.least || bytes < found.least->bytes) found.least = MemoryLimit{bytes, cgroup.empty() ? "/" : cgroup, file};
 }
 
 }  // namespace
 
-std::optional<MemoryLimit> memory_limit(const std::string& root) {
+std::optional<MemoryLimit> memory_limit(const std::string& root, std::string* unread) {
   const auto cgroups = read_file(root + "/proc/self/cgroup"), mounts = read_file(root + "/proc/self/mountinfo");
   if (!cgroups || !mounts) return std::nullopt;
   const auto hierarchy = hierarchy_of_memory(*cgroups);
@@ -108,7 +119,7 @@ std::optional<MemoryLimit> memory_limit(const std::string& root) {
   if (!hierarchy || hierarchy->cgroup.find("/..") != std::string_view::npos) return std::nullopt;
   const auto place = place_of(*mounts, *hierarchy);
   if (!place) return std::nullopt;
-  std::optional<MemoryLimit> out;
+  Found out;
   const bool unified = hierarchy->type == "cgroup2";
   for (std::string cgroup(hierarchy->cgroup == "/" ? "" : hierarchy->cgroup);;) {
     const std::string folder = root + place->point + cgroup.substr(place->cgroup.size());
@@ -118,9 +129,11 @@ std::optional<MemoryLimit> memory_limit(const std::string& root) {
     } else {
       look_at(folder, cgroup, "memory.limit_in_bytes", out);
     }
-    if (cgroup.size() <= place->cgroup.size()) return out;
+    if (cgroup.size() <= place->cgroup.size()) break;
     cgroup.resize(cgroup.rfind('/'));
   }
+  if (unread != nullptr) *unread = std::move(out.unread);
+  return out.least;
 }
 
 }  // namespace flight

@@ -14,7 +14,8 @@ struct MemoryLimit {
   std::string cgroup;  // the one with this limit, as its path in /proc/PID/cgroup
   std::string file;    // "memory.max"
 };
-// nullopt: there is none, or it is not visible.
-[[nodiscard]] std::optional<MemoryLimit> memory_limit(const std::string& root = "");
+// nullopt: there is none, or it is not visible. `unread` gets the reason if a file could not be read because a server's
+// file system is mounted over it; the limit may then be smaller.
+[[nodiscard]] std::optional<MemoryLimit> memory_limit(const std::string& root = "", std::string* unread = nullptr);
 
 }  // namespace flight

@@ -85,6 +85,7 @@ struct CgroupInfo {
 struct CgroupList {
   std::vector<CgroupInfo> found;
   bool is_cut = false;  // at one of the limits
+  std::string unread;  // "FOLDER is on fuse.lxcfs, …": its cgroups are missing, as a look at them could wait for ever
 };
 // Every cgroup of the hierarchy that perf_event belongs to (v2, or v1's perf_event), breadth first: at most `most`,
 // with paths of at most `most_bytes` in all. A user can make thousands with paths of 4 KB.

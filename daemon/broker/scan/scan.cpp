@@ -88,9 +88,10 @@ Result<ScanAnswer> ProcessScan::take() {
   out.incomplete = job.misses.count();
   out.unread = job.misses.unread;
   out.warning = job.misses.warning(job.limits.bytes);
+  const auto also = [&out](const std::string& warning) { out.warning += (out.warning.empty() ? "" : "; ") + warning; };
   if (job.cgroups_cut)
-    out.warning += std::string(out.warning.empty() ? "" : "; ") +
-                   "there are more cgroups than can be listed (limit of memory.max reached), so some units are unknown";
+    also("there are more cgroups than can be listed (limit of memory.max reached), so some units are unknown");
+  if (!job.cgroups_unread.empty()) also("cgroups unread: " + job.cgroups_unread + ", so some units are unknown");
   return std::move(out);
 }
 

@@ -83,11 +83,12 @@ void ProcessScan::Job::name_all() {
 
 void ProcessScan::Job::list_the_cgroups() {
   RecordBuffer found;
-  const CgroupList list = list_cgroups(kMostListedCgroups, limits.bytes / kCgroupShares);
+  CgroupList list = list_cgroups(kMostListedCgroups, limits.bytes / kCgroupShares);
   for (const CgroupInfo& cgroup : list.found) append_cgroup(found, {.id = cgroup.id, .path = cgroup.path}, trailer);
   const std::lock_guard lock(mutex);
   if (taken) return;
   cgroups_cut = list.is_cut;
+  cgroups_unread = std::move(list.unread);
   write(found);
   settle();
 }

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "daemon/broker/scan/maps_readers.hpp"
@@ -57,7 +58,8 @@ struct ProcessScan::Job {
   bool listed = false, named = false, taken = false;
   SymbolRecords known_symbols;  // of an earlier scan
   bool cgroups_cut = false;
-  bool has_symbols = false;  // they are known, were read, or could not be
+  std::string cgroups_unread;  // why some are missing
+  bool has_symbols = false;    // they are known, were read, or could not be
   Result<void> list_error;
   std::vector<Entry> entries;
   struct User {

@@ -152,6 +152,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"oom-killer", note, "signal:signal_generate", [](Facts& f) { f.kernel.oom_killers = {"earlyoom"}; }},
       {"cgroup", note, "unified", [](Facts& f) { f.kernel.cgroups = CgroupMounts::v1; }},
       {"cgroup", note, "unified", [](Facts& f) { f.kernel.cgroups = CgroupMounts::hybrid; }},
+      {"cgroup", warn, "umount", [](Facts& f) { f.kernel.cgroups_unread = "/sys/fs/cgroup is on fuse.lxcfs"; }},
       {"clocksource", warn, "tsc", [](Facts& f) { f.kernel.clocksource = "hpet"; }},
       {"unprivileged-bpf", note, "bpf_disabled=1", [](Facts& f) { f.kernel.unprivileged_bpf = 0; }},
       {"users", fail, "sysusers", [](Facts& f) { f.install.user_broker = false; }},

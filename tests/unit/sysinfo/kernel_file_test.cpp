@@ -13,6 +13,7 @@
 
 #include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
+#include "libcore/sysinfo/memory_limit.hpp"
 #include "tests/unit/hung_mount.hpp"
 #include "tests/unit/root_test.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
@@ -112,6 +113,15 @@ TEST_F(KernelFile, TheCpusAreThoseOfTheNodes) {
       EXPECT_GE(available_cpus(), online->size());
       EXPECT_EQ(cpu_topology().cpus.size(), available_cpus());
     });
+}
+
+TEST_F(KernelFile, TheLimitOfMemoryIsNotAskedOfAServer) {
+  in_own_mounts([] {
+    const HungMount hung("/sys/fs/cgroup");
+    std::string unread;
+    EXPECT_FALSE(memory_limit("", &unread));
+    EXPECT_THAT(unread, AllOf(HasSubstr("/memory."), HasSubstr("fuse.hung is mounted over it")));
+  });
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -25,6 +26,7 @@
 #include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/map_query.hpp"
 #include "libcore/sysinfo/proc_maps.hpp"
+#include "tests/unit/hung_mount.hpp"
 #include "tests/unit/root_test.hpp"
 #include "tests/unit/sysinfo/temp_tree.hpp"
 
@@ -486,6 +488,54 @@ TEST(Cgroups, ANewOneIsListedWithTheKernelsId) {
   std::size_t bytes = 0;
   for (const CgroupInfo& group : few.found) bytes += group.path.size();
   EXPECT_LE(bytes, kFewBytes + 1) << "and the root";
+}
+
+// The mount that list_cgroups() reads.
+std::string cgroup_mount() {
+  const std::string mounts = read_file("/proc/self/mounts").value_or("");
+  std::istringstream lines(mounts);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    std::string device, folder, type, options;
+    fields >> device >> folder >> type >> options;
+    if (type == "cgroup" && (options + ",").find(",perf_event,") != std::string::npos) return folder;
+  }
+  return cgroup2_mount().value_or("");
+}
+
+class CoveredCgroups : public test::RootTest {};
+
+// As in a container whose manager has mounted file systems of a server there. Nothing may ask it.
+TEST_F(CoveredCgroups, ThoseInAServersFolderAreNotRead) {
+  const std::string mount = cgroup_mount();
+  ASSERT_NE(mount, "") << "this test needs cgroups";
+  const std::string folder = mount + fmt::format("/flight-covered-{}", ::getpid());
+  for (const char* inner : {"", "/covered", "/other"}) ASSERT_EQ(::mkdir((folder + inner).c_str(), 0755), 0) << inner;
+  test::in_own_mounts([&] {
+    const test::HungMount hung(folder + "/covered");
+    const CgroupList list = list_cgroups();
+    const auto has = [&](const std::string& path) {
+      return std::any_of(list.found.begin(), list.found.end(),
+                         [&](const CgroupInfo& group) { return mount + group.path == path; });
+    };
+    EXPECT_TRUE(has(folder + "/other"));
+    EXPECT_FALSE(has(folder + "/covered"));
+    EXPECT_EQ(list.unread, folder + "/covered is on fuse.hung, whose server may never answer");
+    const test::HungMount another(folder + "/other");
+    EXPECT_THAT(list_cgroups().unread, testing::EndsWith("whose server may never answer, and 1 folder more"));
+  });
+  for (const char* inner : {"/covered", "/other", ""}) EXPECT_EQ(::rmdir((folder + inner).c_str()), 0) << inner;
+}
+
+TEST_F(CoveredCgroups, WithAServersFileSystemOverAllOfThemNoneIsRead) {
+  const std::string mount = cgroup_mount();
+  ASSERT_NE(mount, "") << "this test needs cgroups";
+  test::in_own_mounts([&] {
+    const test::HungMount hung(mount);
+    const CgroupList list = list_cgroups();
+    EXPECT_THAT(list.found, IsEmpty());
+    EXPECT_EQ(list.unread, mount + " is on fuse.hung, whose server may never answer");
+  });
 }
 
 TEST(ProcessUsage, CountsTimeAndMemory) {
