@@ -7,7 +7,7 @@
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
 #include "ctl/screen.hpp"
-#include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/compress/zstd.hpp"
 
 namespace flight::ctl {
@@ -25,7 +25,7 @@ tl::unexpected<Refusal> broken(const std::string& what) {
 }  // namespace
 
 Answer<std::vector<std::byte>> fetch_kallsyms(const Common& common, const std::string& id, const std::string& boot_id) {
-  const auto here = read_line("/proc/sys/kernel/random/boot_id");
+  const auto here = read_kernel_line("/proc/sys/kernel/random/boot_id");
   const bool may_come = !common.host.empty() || (here && *here == boot_id);
   const int tries = !may_come ? 1 : (common.host.empty() ? kTries : kTriesThere);
   const ProgressLine line(!common.json);

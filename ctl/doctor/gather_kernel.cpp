@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fcntl.h>
 #include <sys/capability.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -22,7 +21,7 @@ namespace {
 constexpr std::size_t kAddressDigits = 16;
 
 std::optional<std::string> line_of(const std::string& path) {
-  auto text = read_line(path);
+  auto text = read_kernel_line(path);
   return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
@@ -63,7 +62,7 @@ std::optional<bool> opens_without_sys_admin(int cpu) {
 
 // Parses "ffffffff81000000 T _stext"; zeros if the addresses are hidden. Only the first line is read.
 bool shows_kernel_addresses() {
-  const auto fd = open_file("/proc/kallsyms", O_RDONLY);
+  const auto fd = open_kernel_file("/proc/kallsyms");
   std::string digits(kAddressDigits, '0');
   if (!fd || ::read(fd->get(), digits.data(), digits.size()) <= 0) return false;
   return digits.find_first_not_of("0 ") != std::string::npos && digits[0] != '0';

@@ -11,13 +11,13 @@
 #include <memory>
 #include <optional>
 
-#include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/perf/attr.hpp"
 
 namespace flight {
 
 std::optional<long> kernel_sysctl(const std::string& name) {
-  const auto text = read_line("/proc/sys/kernel/" + name);
+  const auto text = read_kernel_line("/proc/sys/kernel/" + name);
   if (!text) return std::nullopt;
   long value = 0;
   const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);

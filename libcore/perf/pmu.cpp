@@ -12,8 +12,7 @@
 #include <optional>
 #include <vector>
 
-#include "libcore/base/directory.hpp"
-#include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/perf/event_names.hpp"
 
 namespace flight {
@@ -50,7 +49,7 @@ std::vector<Term> split_terms(std::string_view text) {
 
 std::vector<std::string> names_in(const std::string& folder) {
   std::vector<std::string> names;
-  auto entries = Directory::open(folder);
+  auto entries = open_kernel_folder(folder);
   if (!entries) return names;
   static_cast<void>(entries->each([&](const Directory::Entry& entry) {
     names.emplace_back(entry.name);
@@ -120,11 +119,13 @@ Needs needs_of(std::string_view pmu) {
   return std::any_of(kOtherPmuFamilies.begin(), kOtherPmuFamilies.end(), begins) ? Needs::other_pmu : Needs::nothing;
 }
 
+bool has_file(const std::string& path) { return check_kernel_path(path) && ::access(path.c_str(), F_OK) == 0; }
+
 // The same for a PMU of this machine. One of the CPUs is called cpu, or has the list of its CPUs in the file "cpus";
 // others have "cpumask" or nothing.
 Needs needs_of(std::string_view pmu, std::uint64_t type, const std::string& folder) {
   if (type == PERF_TYPE_SOFTWARE || pmu == "kprobe" || pmu == "uprobe") return Needs::nothing;
-  const bool of_cpus = needs_of(pmu) == Needs::cpu_pmu || ::access((folder + "/cpus").c_str(), F_OK) == 0;
+  const bool of_cpus = needs_of(pmu) == Needs::cpu_pmu || has_file(folder + "/cpus");
   return of_cpus ? Needs::cpu_pmu : Needs::other_pmu;
 }
 
@@ -179,7 +180,7 @@ class Pmu {
   }
 
   std::optional<std::string> read_small(const std::string& name) const {
-    auto text = read_file(folder_ + "/" + name, kMaxSysfsBytes);
+    auto text = read_kernel_file(folder_ + "/" + name, kMaxSysfsBytes);
     if (!text) return std::nullopt;
     if (!text->empty() && text->back() == '\n') text->pop_back();
     return *text;
@@ -204,7 +205,7 @@ Result<void> parse_pmu(std::string_view pmu, std::string_view terms, const std::
   if (!is_plain_name(pmu)) return fail(std::errc::invalid_argument, "'{}' is not a PMU name: use pmu/term=value/", pmu);
   const std::string folder = fmt::format("{}/{}", devices, pmu);
   const Pmu source(pmu, folder);
-  const auto type_text = read_line(folder + "/type");
+  const auto type_text = read_kernel_line(folder + "/type");
   if (!type_text && type_text.error().errno_value() != ENOENT) return propagate(type_text.error());
   if (!type_text) {
     spec.needs = needs_of(pmu);

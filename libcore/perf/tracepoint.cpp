@@ -12,6 +12,7 @@
 
 #include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/perf/event_names.hpp"
 #include "libcore/perf/event_spec.hpp"
 
@@ -41,8 +42,10 @@ std::string unescape(const std::string& text) {
   return plain;
 }
 
-std::vector<std::string> folders_in(const std::string& path) {
+// `checked`: a folder above it, or itself, for which nothing waits (kernel_file.hpp).
+std::vector<std::string> folders_in(const std::string& path, const std::string& checked) {
   std::vector<std::string> names;
+  if (!waits_below(checked, path).empty()) return names;
   auto entries = Directory::open(path);
   if (!entries) return names;
   static_cast<void>(entries->each([&](const Directory::Entry& entry) {
@@ -69,13 +72,16 @@ Failure explain_missing(const Error& error, const std::string& tracefs, const st
 
 Result<std::string> read_event_file(const std::string& tracefs, const std::string& system, const std::string& event,
                                     const char* file) {
-  if (tracefs.empty())
+  if (tracefs.empty()) {
+    const auto found = find_tracefs();
+    if (!found && found.error().errno_value() == EREMOTE) return wrap(found.error(), "tracepoint {}:{}", system, event);
     return fail(std::errc::no_such_file_or_directory, "tracepoint {}:{}: tracefs is not mounted; {}", system, event,
                 kHowToMount);
+  }
   if (!is_plain_name(system) || !is_plain_name(event))
     return fail(std::errc::invalid_argument,
                 "'{}:{}' is not a tracepoint name: use SYSTEM:EVENT, such as sched:sched_switch", system, event);
-  auto text = read_file(fmt::format("{}/events/{}/{}/{}", tracefs, system, event, file), kMaxFormatBytes);
+  auto text = read_kernel_file(fmt::format("{}/events/{}/{}/{}", tracefs, system, event, file), kMaxFormatBytes);
   if (!text) return explain_missing(text.error(), tracefs, system, event);
   return text;
 }
@@ -98,12 +104,14 @@ Result<std::string> find_tracefs() {
     if (found.empty() || folder == kTracefs) found = folder;
   }
   if (found.empty()) return fail(std::errc::no_such_file_or_directory, "tracefs is not mounted; {}", kHowToMount);
+  if (const auto checked = check_kernel_path(found); !checked) return wrap(checked.error(), "find tracefs");
   return found;
 }
 
 Result<std::string> find_or_mount_tracefs() {
   auto found = find_tracefs();
   if (found || found.error().errno_value() != ENOENT) return found;
+  if (const auto checked = check_kernel_path(kTracefs); !checked) return wrap(checked.error(), "mount tracefs");
   if (::mount("tracefs", kTracefs, "tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) == 0)
     return std::string(kTracefs);
   const int error_number = errno;
@@ -133,11 +141,13 @@ Result<std::string> tracepoint_format(const std::string& tracefs, const std::str
 std::vector<std::string> list_tracepoints(const std::string& tracefs) {
   std::vector<std::string> names;
   const std::string root = tracefs + "/events";
-  for (const std::string& system : folders_in(root)) {
-    const fs::path folder = fs::path(root) / system;
-    for (const std::string& event : folders_in(folder.string())) {
+  if (!check_kernel_path(root)) return names;
+  for (const std::string& system : folders_in(root, root)) {
+    const std::string folder = root + "/" + system;
+    for (const std::string& event : folders_in(folder, root)) {
       std::error_code unknown;
-      if (names.size() < kMaxTracepoints && fs::exists(folder / event / "id", unknown))
+      const std::string id = folder + "/" + event + "/id";
+      if (names.size() < kMaxTracepoints && waits_below(folder, id).empty() && fs::exists(id, unknown))
         names.push_back(fmt::format("{}:{}", system, event));
     }
   }

@@ -11,7 +11,8 @@
 
 namespace flight {
 
-// Where tracefs is mounted, from /proc/self/mounts ("/sys/kernel/tracing"); ENOENT with the command that mounts it.
+// Where tracefs is mounted, from /proc/self/mounts ("/sys/kernel/tracing"); ENOENT with the command that mounts it;
+// EREMOTE if a server's file system covers it (kernel_file.hpp).
 [[nodiscard]] Result<std::string> find_tracefs();
 // As find_tracefs(), but mounts it on /sys/kernel/tracing if it is not mounted and the process may do that.
 [[nodiscard]] Result<std::string> find_or_mount_tracefs();

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/config/memory_share.hpp"
@@ -174,9 +174,9 @@ Result<void> add_tracepoint_texts(const EventSources& sources, RecordingPlan& pl
     for (const EventPlan& event : channel.events)
       if (!event.tracepoint.empty()) plan.tracepoint_formats.emplace(event.tracepoint, event.format);
   if (plan.tracepoint_formats.empty()) return {};
-  auto page = read_file(sources.tracefs + "/events/header_page");
+  auto page = read_kernel_file(sources.tracefs + "/events/header_page");
   if (!page) return propagate(page.error());
-  auto header = read_file(sources.tracefs + "/events/header_event");
+  auto header = read_kernel_file(sources.tracefs + "/events/header_event");
   if (!header) return propagate(header.error());
   plan.header_page = std::move(*page);
   plan.header_event = std::move(*header);

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/sysinfo/kernel_maps.hpp"
 
 namespace flight {
@@ -62,7 +63,7 @@ std::vector<std::uint8_t> build_id_of_notes(std::string_view notes) {
 }
 
 std::vector<std::uint8_t> build_id_of_file(const std::string& path) {
-  const auto notes = read_file(path, kMaxNotesBytes);
+  const auto notes = read_kernel_file(path, kMaxNotesBytes);
   return notes ? build_id_of_notes(*notes) : std::vector<std::uint8_t>{};
 }
 

@@ -171,7 +171,7 @@ std::vector<NumaNode> numa_nodes(const std::string& root) {
 std::vector<std::pair<std::uint32_t, std::string>> pmus(const std::string& root) {
   std::vector<std::pair<std::uint32_t, std::string>> found;
   const std::string folder = root + "/sys/bus/event_source/devices";
-  auto devices = Directory::open(folder);
+  auto devices = open_kernel_folder(folder);
   if (!devices) return found;
   static_cast<void>(devices->each([&](const Directory::Entry& entry) {
     const auto type = number_of<std::uint32_t>(line_of(fmt::format("{}/{}/type", folder, entry.name)));

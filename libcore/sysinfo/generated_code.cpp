@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/sysinfo/generated_code.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,7 +8,7 @@
 #include <cerrno>
 #include <charconv>
 
-#include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/sysinfo/proc_text.hpp"
 
 namespace flight {
@@ -112,7 +111,7 @@ bool shows_address(std::string_view lines) {
 
 Result<GeneratedCode> read_generated_code(const std::string& root) {
   const std::string path = root + "/proc/kallsyms";
-  const auto file = open_file(path, O_RDONLY);
+  const auto file = open_kernel_file(path);
   if (!file) return propagate(file.error());
   GeneratedCodeReader reader;
   std::string text;  // what follows the last whole line
@@ -130,7 +129,7 @@ Result<GeneratedCode> read_generated_code(const std::string& root) {
     if (done >= kHiddenKallsymsBytes && !reader.has_addresses()) break;
   }
   GeneratedCode out = reader.finish();
-  const auto jit = read_line(root + "/proc/sys/net/core/bpf_jit_enable");
+  const auto jit = read_kernel_line(root + "/proc/sys/net/core/bpf_jit_enable");
   out.no_bpf = jit && *jit != "0" && out.has_addresses &&
                std::none_of(out.symbols.begin(), out.symbols.end(), [](const auto& symbol) { return symbol.bpf; });
   return out;

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <string_view>
 
-#include "libcore/base/files.hpp"
 #include "libcore/base/kernel_file.hpp"
 
 namespace flight {
@@ -72,10 +71,10 @@ HostInfo HostInfo::read(const std::string& root) {
   HostInfo info;
   utsname names{};
   ::uname(&names);
-  info.hostname = read_line(root + "/proc/sys/kernel/hostname").value_or(names.nodename);
-  info.os_release = read_line(root + "/proc/sys/kernel/osrelease").value_or(names.release);
+  info.hostname = read_kernel_line(root + "/proc/sys/kernel/hostname").value_or(names.nodename);
+  info.os_release = read_kernel_line(root + "/proc/sys/kernel/osrelease").value_or(names.release);
   info.arch = names.machine;
-  info.boot_id = read_line(root + "/proc/sys/kernel/random/boot_id").value_or("");
+  info.boot_id = read_kernel_line(root + "/proc/sys/kernel/random/boot_id").value_or("");
   const std::string cpuinfo = read_kernel_file(root + "/proc/cpuinfo", kMaxCpuinfoBytes).value_or("");
   info.cpu_description = cpu_description_of(cpuinfo);
   info.cpu_id = cpu_id_of(cpuinfo, root);

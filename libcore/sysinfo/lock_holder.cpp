@@ -13,6 +13,7 @@
 
 #include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 
 namespace flight {
 namespace {
@@ -109,7 +110,7 @@ std::optional<LockHolder> lock_holder(int fd) {
     out.comm = read_line(fmt::format("/proc/{}/comm", pid)).value_or("?");
     return out;
   };
-  const auto locks = read_file("/proc/locks", kMaxLocksBytes);
+  const auto locks = read_kernel_file("/proc/locks", kMaxLocksBytes);
   for (const pid_t pid : locks ? lockers(*locks, *file) : std::vector<pid_t>{})
     if (const std::string text = fmt::format("{}", pid); holds(text, *file, looks)) return found(text);
   // The process that took the lock has exited, and another one inherited the descriptor.

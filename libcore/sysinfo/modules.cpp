@@ -29,7 +29,7 @@ std::string_view take_word(std::string_view& line) {
 
 std::uint64_t inode_of(const std::string& path) {
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
+  return check_kernel_path(path) && ::stat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
 // "kernel/fs/nls/nls-utf8.ko.xz" is module nls_utf8; empty if it is not a module.
@@ -65,6 +65,9 @@ ModulePaths paths_of_tree(const std::string& root, const std::string& folder) {
   for (std::size_t seen = 0; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
     if (++seen > kMaxModuleFiles) break;
     const std::string path = entries->path().string();
+    std::error_code unknown;
+    if (!entries->is_symlink(unknown) && entries->is_directory(unknown) && !waits_below(root + folder, path).empty())
+      entries.disable_recursion_pending();
     if (std::string name = module_name_of(path); !name.empty())
       paths.emplace(std::move(name), path.substr(root.size()));
   }
@@ -76,7 +79,7 @@ ModulePaths paths_of_tree(const std::string& root, const std::string& folder) {
 // Lines of /proc/modules: "ext4 983040 1 - Live 0xffffffffc0a5b000 (OE)".
 Result<std::vector<LoadedModule>> loaded_modules(const std::string& root) {
   std::vector<LoadedModule> modules;
-  const auto text = read_file(root + "/proc/modules", kMaxModulesBytes);
+  const auto text = read_kernel_file(root + "/proc/modules", kMaxModulesBytes);
   if (!text && text.error().code == std::errc::no_such_file_or_directory) return modules;
   if (!text) return wrap(text.error(), "the loaded modules");
   std::string_view rest = *text;
@@ -115,7 +118,7 @@ std::string digest_of(const std::vector<LoadedModule>& modules) {
 }
 
 Result<std::map<std::string, std::string>> module_paths(const std::string& root) {
-  const auto release = read_line(root + "/proc/sys/kernel/osrelease");
+  const auto release = read_kernel_line(root + "/proc/sys/kernel/osrelease");
   if (!release) return ModulePaths();
   const std::string folder = "/lib/modules/" + *release, list = root + folder + "/modules.dep";
   if (const std::string type = waits_below(root.empty() ? "/" : root, list); !type.empty())

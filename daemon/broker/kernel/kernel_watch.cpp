@@ -15,6 +15,7 @@
 #include "daemon/broker/kernel/module_history.hpp"
 #include "libcore/base/bytes.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/kernel_file.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/sysinfo/generated_code.hpp"
@@ -35,7 +36,7 @@ UniqueFd another(const UniqueFd& fd) { return UniqueFd(::fcntl(fd.get(), F_DUPFD
 // All of it, or the beginning if the kernel hides the addresses: then the other megabytes are of no use.
 Result<std::string> read_kallsyms(const std::string& path) {
   {
-    const auto file = open_file(path, O_RDONLY);
+    const auto file = open_kernel_file(path);
     if (!file) return propagate(file.error());
     std::string head(kHiddenKallsymsBytes, '\0');
     std::size_t done = 0;

@@ -12,7 +12,9 @@
 #include <string>
 
 #include "libcore/sysinfo/cpus.hpp"
+#include "libcore/sysinfo/generated_code.hpp"
 #include "libcore/sysinfo/host.hpp"
+#include "libcore/sysinfo/kernel_maps.hpp"
 #include "libcore/sysinfo/memory_limit.hpp"
 #include "tests/unit/hung_mount.hpp"
 #include "tests/unit/root_test.hpp"
@@ -97,6 +99,26 @@ TEST_F(KernelFile, TheMachinesMemoryIsKnownWithoutIt) {
     EXPECT_EQ(info.total_memory_kb, memory.totalram * memory.mem_unit / 1024);
     EXPECT_EQ(info.boot_id.size(), 36U);
     EXPECT_EQ(info.cpu_description, "");
+  });
+}
+
+// As where a container has /proc/sys and parts of /sys of its own.
+TEST_F(KernelFile, FoldersOfAServerAreNotLookedInto) {
+  in_own_mounts([] {
+    const HungMount sysctls("/proc/sys"), devices("/sys/bus/event_source");
+    EXPECT_NE(HostInfo::read().os_release, "") << "uname(2) knows it";
+    EXPECT_EQ(HostInfo::read().boot_id, "");
+    EXPECT_TRUE(pmus().empty());
+    EXPECT_EQ(open_kernel_folder("/sys/bus/event_source/devices").error().errno_value(), EREMOTE);
+    EXPECT_TRUE(open_kernel_folder("/sys/bus"));
+  });
+}
+
+TEST_F(KernelFile, SymbolsOfAServerAreNotRead) {
+  in_own_mounts([] {
+    const HungMount symbols("/proc/kallsyms"), notes("/sys/kernel/notes");
+    EXPECT_EQ(read_generated_code().error().errno_value(), EREMOTE);
+    EXPECT_TRUE(build_id_of_file("/sys/kernel/notes").empty());
   });
 }
 

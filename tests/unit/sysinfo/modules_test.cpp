@@ -97,6 +97,20 @@ TEST_F(ModulesOfAServer, AreNotRead) {
     });
 }
 
+TEST_F(ModulesOfAServer, InOneFolderHideNoOthers) {
+  const TempTree tree;
+  tree.write("/proc/sys/kernel/osrelease", "6.1.0\n");
+  tree.write("/lib/modules/6.1.0/kernel/ext4.ko", "");
+  tree.write("/lib/modules/6.1.0/updates/other.ko", "");
+  test::in_own_mounts([&] {
+    const test::HungMount hung(tree.root() + "/lib/modules/6.1.0/updates");
+    const auto paths = module_paths(tree.root());
+    ASSERT_TRUE(paths) << paths.error().what;
+    EXPECT_EQ(paths->size(), 1U);
+    EXPECT_EQ(paths->count("ext4"), 1U);
+  });
+}
+
 // As /lib is a link to usr/lib.
 TEST_F(ModulesOfAServer, AreNotReadThroughALink) {
   const TempTree tree;
