@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "libcore/base/kernel_file.hpp"
+
 namespace flight {
 namespace {
 
@@ -32,15 +34,17 @@ void settle_stacks() {
   ::pthread_attr_destroy(&attributes);
 }
 
-// Two things that glibc does for the heap of a new thread (malloc/arena.c, arena_get2()). It reserves 64 MiB of address
-// space: with a limit (ulimit -v) the first threads would leave nothing to the others, so all share one heap. And
-// unless the number of heaps is limited, it opens /sys/devices/system/cpu/online at the ninth: in a container this can
-// be a file of lxcfs, and a thread that waits for a FUSE server which hangs cannot be ended.
+// What glibc does for the heap of a new thread (malloc/arena.c). It reserves 64 MiB of address space: with a limit
+// (ulimit -v) the first threads would leave nothing to the others. Unless the number of heaps is limited, it opens
+// /sys/devices/system/cpu/online at the ninth, in arena_get2(). When one shrinks, it opens
+// /proc/sys/vm/overcommit_memory, in check_may_shrink_heap(). In a container both can be files of a FUSE server, and a
+// thread that waits for one that hangs cannot be ended. The main heap, which all can share, does none of this.
 void settle_heaps() {
   constexpr int kMostHeaps = 16;  // glibc's own limit on a machine with two CPUs
   rlimit limit{};
   const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
-  ::mallopt(M_ARENA_MAX, is_limited ? 1 : kMostHeaps);
+  const bool waits = !waits_below("/proc", "/proc/sys/vm/overcommit_memory").empty();
+  ::mallopt(M_ARENA_MAX, is_limited || waits ? 1 : kMostHeaps);
 }
 
 // A timer outlives execve(2), and its signal would end the service. A command keeps it: its caller may want that.

@@ -16,6 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
 #include <cstdio>
 #include <functional>
 #include <latch>
@@ -173,32 +174,36 @@ TEST(InheritedStateDeathTest, WithALimitOfTheAddressSpaceNoThreadTakesMuchOfIt) 
       << "glibc takes no 64 MiB any more: then nothing need be set";
 }
 
-// In a new process: glibc looks at the number of CPUs once. A thread that hangs is ended by SIGALRM: no server has read
-// its request.
-[[noreturn]] void end_when_all_threads_have_memory() {
+// In a new process: glibc looks at these files once. A thread that hangs is ended by SIGALRM: no server has read its
+// request.
+[[noreturn]] void end_when_all_threads_had_memory(const char* covered) {
   constexpr unsigned kMostSeconds = 60;
+  constexpr std::size_t kBlock = 65536, kBlocks = 8;  // each in a heap; together so much that it shrinks
   constexpr std::size_t kThreads = 40;  // without a limit, glibc asks for the number of CPUs at the ninth heap
   if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) ::_exit(3);
-  const test::HungMount cpus("/sys/devices/system/cpu/online");
+  const test::HungMount hung(covered);
   if (testing::Test::HasFailure()) ::_exit(4);
   settle_inherited_state(ProgramKind::service);
   ::alarm(kMostSeconds);
   std::vector<std::unique_ptr<char[]>> memory(kThreads);
-  std::latch all_have(kThreads);
+  std::latch all_have(std::ptrdiff_t{kThreads});
   std::vector<std::thread> threads;
   for (std::size_t i = 0; i < kThreads; ++i)
     threads.emplace_back([&memory, &all_have, i] {
       memory[i] = std::make_unique<char[]>(kSmall);
       all_have.arrive_and_wait();
+      std::vector<std::unique_ptr<char[]>> more(kBlocks);
+      for (auto& block : more) block = std::make_unique<char[]>(kBlock);
     });
   for (std::thread& thread : threads) thread.join();
   ::_exit(memory.back() ? 2 : 5);
 }
 
-TEST(InheritedStateDeathTest, ThreadsGetMemoryWhileTheListOfCpusHangs) {
+TEST(InheritedStateDeathTest, ThreadsGetAndFreeMemoryWhileFilesOfTheKernelHang) {
   if (!test::is_root()) GTEST_SKIP() << "needs root";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  EXPECT_EXIT(end_when_all_threads_have_memory(), testing::ExitedWithCode(2), "");
+  EXPECT_EXIT(end_when_all_threads_had_memory("/sys/devices/system/cpu/online"), testing::ExitedWithCode(2), "");
+  EXPECT_EXIT(end_when_all_threads_had_memory("/proc/sys"), testing::ExitedWithCode(2), "");
 }
 #endif
 
