@@ -105,13 +105,23 @@ std::vector<int> cpus_of_nodes(const std::string& root) {
   return out;
 }
 
+// Without NUMA there are no nodes: those present that are not offline. Many that cannot go offline have no such file.
+std::vector<int> cpus_not_offline(const std::string& root) {
+  const std::string folder = root + "/sys/devices/system/cpu/";
+  auto cpus = parse_cpu_list(line_of(folder + "present"));
+  if (!cpus) return {};
+  std::erase_if(*cpus, [&](int cpu) { return line_of(fmt::format("{}cpu{}/online", folder, cpu)) == "0"; });
+  return std::move(*cpus);
+}
+
 }  // namespace
 
 Result<std::vector<int>> online_cpus(const std::string& root) {
   const std::string path = root + "/sys/devices/system/cpu/online";
   auto text = read_kernel_file(path, kMaxSysfsBytes);
   if (!text && text.error().errno_value() == EREMOTE)
-    if (auto cpus = cpus_of_nodes(root); !cpus.empty()) return cpus;
+    for (const auto& cpus : {cpus_of_nodes(root), cpus_not_offline(root)})
+      if (!cpus.empty()) return cpus;
   if (!text) return wrap(text.error(), "read the list of online CPUs");
   auto cpus = parse_cpu_list(*text);
   if (!cpus) return wrap(cpus.error(), "{}", path);

@@ -175,19 +175,23 @@ TEST_F(DeadDisk, OneHelperWaitsAndAllElseGoesOn) {
   unmount(other);
 }
 
-// As in a container of LXC: files of lxcfs, which hangs, are mounted over the kernel's.
-class CoveredProc : public HungDisk {
+// As in a container of LXC: files and folders of lxcfs, which hangs, are mounted over the kernel's.
+class CoveredKernel : public HungDisk {
  protected:
   void SetUp() override {
     HungDisk::SetUp();
-    if (HasFatalFailure()) return;
     stopped_ = true;  // not started
-    for (const char* file : {"stat", "loadavg", "meminfo", "cpuinfo"}) {
-      const std::string name = file, path = "/proc/" + name;
+  }
+  void cover(const std::string& path) {
+    const std::string name = fs::path(path).filename().string();
+    if (fs::is_directory(path))
+      fs::create_directory(backing_ + "/" + name);
+    else
       write_text(backing_ + "/" + name, read_text(path));
-      ASSERT_EQ(mount((disk_ + "/" + name).c_str(), path.c_str(), nullptr, MS_BIND, nullptr), 0) << name;
-      covered_.push_back(path);
-    }
+    ASSERT_EQ(mount((disk_ + "/" + name).c_str(), path.c_str(), nullptr, MS_BIND, nullptr), 0) << path;
+    covered_.push_back(path);
+  }
+  void hang_all() {
     hang();
     wait_for_old_attributes();
   }
@@ -200,7 +204,10 @@ class CoveredProc : public HungDisk {
 };
 
 // In an earlier version flightd and its broker hung at the start, and neither could be ended.
-TEST_F(CoveredProc, IsNotReadAndSaidOnce) {
+TEST_F(CoveredKernel, FilesOfProcAreNotReadAndSaidOnce) {
+  for (const char* file : {"stat", "loadavg", "meminfo", "cpuinfo"}) cover(std::string("/proc/") + file);
+  ASSERT_FALSE(HasFatalFailure());
+  hang_all();
   EXPECT_LT(start(), 20s);
   const auto warnings = [&] { return daemon_.status().value("warnings", Json::array()).dump(); };
   EXPECT_TRUE(wait_until([&] { return warnings().find("open /proc/stat: fuse") != std::string::npos; }, 20s))
@@ -215,6 +222,37 @@ TEST_F(CoveredProc, IsNotReadAndSaidOnce) {
             limit());
   EXPECT_EQ(count_of(daemon_.log(), "open /proc/loadavg"), 1U) << daemon_.log();
   expect_ends_in_time([&] { (void)start(); });
+}
+
+// malloc(3) asked for the number of CPUs in a thread of the broker, and nothing could end it.
+TEST_F(CoveredKernel, TheListOfCpusStopsNobody) {
+  cover("/sys/devices/system/cpu/online");
+  ASSERT_FALSE(HasFatalFailure());
+  hang_all();
+  EXPECT_LT(start(), 20s);
+  const Json sidecar = daemon_.snapshot();
+  EXPECT_FALSE(sidecar.value("path", "").empty()) << sidecar.dump();
+  EXPECT_NE(daemon_.status().value("recording", "off"), "off") << "the CPUs are known from elsewhere";
+  (void)end();
+}
+
+// Where the memory limit of flightd's own cgroup is, too.
+TEST_F(CoveredKernel, TheCgroupsAreNotReadAndSaid) {
+  cover("/sys/fs/cgroup");
+  ASSERT_FALSE(HasFatalFailure());
+  hang_all();
+  EXPECT_LT(start(), 20s);
+  constexpr const char* kWarning = "cgroups unread: /sys/fs/cgroup";
+  Json sidecar;
+  EXPECT_TRUE(wait_until(
+      [&] {
+        sidecar = daemon_.snapshot();
+        return warnings(sidecar).find(kWarning) != std::string::npos;
+      },
+      20s))
+      << warnings(sidecar);
+  EXPECT_THAT(daemon_.status().value("warnings", Json::array()).dump(), HasSubstr(kWarning));
+  (void)end();
 }
 
 // If the disk was only slow, the file is read when the disk answers.

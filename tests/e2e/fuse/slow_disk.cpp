@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fuse3/fuse.h>
+#include <malloc.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -159,6 +160,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: slow_disk BACKING MOUNT CONTROL [OPTIONS]\n");
     return 2;
   }
+  ::mallopt(M_ARENA_MAX, 1);  // else malloc(3) may read the list of CPUs, which a test can have put on this disk
   backing = argv[1];
   control = argv[3];
   fuse_operations operations{};

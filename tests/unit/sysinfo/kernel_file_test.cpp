@@ -146,5 +146,16 @@ TEST_F(KernelFile, TheLimitOfMemoryIsNotAskedOfAServer) {
   });
 }
 
+TEST_F(KernelFile, WithoutNodesTheCpusAreThosePresent) {
+  const auto before = online_cpus();
+  ASSERT_TRUE(before) << before.error().what;
+  in_own_mounts([&] {
+    const HungMount cpus("/sys/devices/system/cpu/online"), nodes("/sys/devices/system/node");
+    const auto online = online_cpus();
+    ASSERT_TRUE(online) << online.error().what;
+    EXPECT_EQ(*online, *before);
+  });
+}
+
 }  // namespace
 }  // namespace flight
