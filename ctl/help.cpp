@@ -43,7 +43,7 @@ Subcommands:
   help, bridge         show the help of a command; serve a remote flightctl
 )";
 
-// Where the line's description begins, or its text if it has none.
+// The column where the description of the line begins. If the line has no description, its text begins there.
 std::size_t description_at(std::string_view line) {
   constexpr std::size_t kOptions = 2;  // the column where they begin
   const std::size_t first = std::min(line.find_first_not_of(' '), line.size());

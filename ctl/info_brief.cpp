@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kWhoLines = 3, kNamesLines = 2, kReasonLines = 2, kMessageLines = 4;
 // Rows of the table, and how many of them matter more than the graph.
 constexpr std::size_t kMostRows = 6, kRowsBesideGraph = 3;
-// Of one of several snapshots, with the empty line between two.
+// If there are several snapshots, each gets at least these lines, including the empty line between two snapshots.
 constexpr std::size_t kLeastOfEach = 5;
 
 std::string head_of(const Sidecar& sidecar, const Screen& screen) {

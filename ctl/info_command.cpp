@@ -16,7 +16,7 @@
 namespace flight::ctl {
 namespace {
 
-// What was found of the given snapshots.
+// The descriptions of the given snapshots, and the refusals for those that have none.
 struct Described {
   std::vector<std::string> texts;  // as JSON
   std::vector<Sidecar> sidecars;   // for a page

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kOfNames = "names: ";  // the prefix of the process tracker's warnings
 constexpr std::size_t kFactsIndent = 10, kMostIdColumns = 24;
-// Of a shortened summary.
+// A shortened summary has at most this many lines of each part.
 constexpr std::size_t kSummaryNames = 2, kSummaryTop = 3, kSummaryForks = 2;
 
 std::string ratio_text(const Sidecar& sidecar) {

@@ -12,8 +12,8 @@ namespace flight::ctl {
 
 // `wrapped`: for the width of the screen; otherwise each finding is one line, for scripts.
 [[nodiscard]] std::string doctor_page(const Findings& findings, const Screen& screen, bool wrapped);
-// The same page, shortened to `most` lines, the worst findings first. Of a note it has only the finding and the advice;
-// of findings that do not fit only the names; and of those that are ok only the number.
+// The same page, shortened to `most` lines, the worst findings first. A note is shortened to the finding and the
+// advice. Findings that do not fit are listed by name. Findings that are ok are only counted.
 [[nodiscard]] std::string doctor_brief(const Findings& findings, const Screen& screen, std::size_t most);
 
 }  // namespace flight::ctl

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What flightd does while no broker records for it: after a broker's loss, and if there was none at the start.
+// Handles the time in which no broker records for flightd: after the broker was lost, or if there was none at the
+// start.
 //
 //   lose() ──▶ snapshot `broker-lost` of what the rings hold ──▶ looks for the next broker, for 30 s ──▶ waits
 //                                                                                                         │   ▲
 //   wait_for_recording(), try_now() ─────────────────────────────▶ tries again, after 1, 2, 5, 10 s … ◀───┘───┘
 //
-// flightd stays: the rings exist as long as it runs, and the next broker may adopt the stored events. If the broker was
-// flightd's child, there is no next one, and flightd ends after the snapshot. Event loop only. It must outlive the
-// recorder's threads: they call it.
+// flightd does not exit: the rings exist as long as it runs, and the next broker may adopt the stored events. If the
+// broker was flightd's child, there is no next broker, and flightd exits after the snapshot. All functions are called
+// on the event loop. This object must outlive the recorder's threads, because they post calls of lose() to the loop.
 #pragma once
 
 #include <boost/asio/io_context.hpp>

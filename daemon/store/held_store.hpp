@@ -18,8 +18,8 @@ namespace flight::daemon {
 // Whether `path` leads to the open file (device and inode).
 [[nodiscard]] bool leads_to(const std::string& path, const UniqueFd& file);
 
-// Why flightd, which runs as `self`, cannot rename in a directory what root made there; empty: it can. Only the owner
-// of a file or of the directory may, if the directory is sticky (sticky(7)).
+// Why flightd, which runs as `self`, cannot rename files that root made in this directory; empty: it can. In a sticky
+// directory, only the owner of the file or of the directory may rename it (sticky(7)).
 [[nodiscard]] std::string sticky_trouble(const struct stat& folder, uid_t self);
 
 class HeldStore {
@@ -27,7 +27,8 @@ class HeldStore {
   // Holds the directory that has this name now, in place of the former one. If it cannot be opened, nothing is held.
   void hold(const std::string& folder);
   [[nodiscard]] bool holds() const { return static_cast<bool>(folder_); }
-  // What the name leads to now. `same` also if nothing is held, or if the name cannot be looked at.
+  // Compares the directory that has the name now with the held one. The result is also `same` if nothing is held, or
+  // if the name cannot be looked up.
   enum class Name { same, another, gone };
   [[nodiscard]] Name look(const std::string& folder) const;
   // Whether the held one is the first one that was held.
