@@ -77,6 +77,8 @@ WITH_SPDX_NAMES = {"meson.build", "meson_options.txt"}
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 # Paths that exist on one machine only. They are assembled here, so that this file does not contain them.
 PRIVATE = re.compile(r"\.\./" + r"shared\b" + r"|(?<![\w.~/-])/" + r"work(?=[/\s\"'`),;:]|$)")
+# The C library opens files of /sys or /proc for these, which in a container can be those of a server that hangs.
+WAITS = re.compile(r"\b(hardware_concurrency|get_nprocs(?:_conf)?|_SC_NPROCESSORS_\w+|getloadavg)\b")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -174,6 +176,8 @@ def check(root):
             faults.append((path, 1, f"{module} is in no layer: name it in LAYERS"))
             continue
         for number, line in enumerate(lines, 1):
+            if waits := WAITS.search(line):
+                faults.append((path, number, f"{waits.group(1)} may wait for a server: use libcore/sysinfo/cpus.hpp"))
             match = INCLUDE.match(line)
             if not match:
                 continue

@@ -88,6 +88,8 @@ CASES = [
     ("a file that is too long", {"ctl/bad.cpp": SPDX + "\n" * 400}, "ctl/bad.cpp:401: has 401 lines"),
     ("a place of one machine", {"docs/bad.md": "see `" + OUTSIDE + "`\n"}, "docs/bad.md:1: names a place"),
     ("a neighbour of the repository", {"docs/bad.md": NEIGHBOUR + "\n"}, "docs/bad.md:1: names a place"),
+    ("the C library is asked for the CPUs", {"libcore/base/bad.cpp": SPDX + "auto n = get_nprocs();\n"},
+     "libcore/base/bad.cpp:2: get_nprocs may wait"),
     ("an empty tree", dict.fromkeys(CLEAN), "no source file found"),
 ]
 
