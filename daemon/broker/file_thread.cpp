@@ -45,7 +45,7 @@ void make_and_send(const Order& order) {
   const std::array fds{made->fd.get()};
   // The client may have disconnected.
   if (!send_message(order.client.get(), order.header, made->name, fds))
-    ::unlink((order.state_dir + "/snapshots/" + made->name).c_str());
+    remove_partial_file(order.state_dir, made->name);
 }
 
 }  // namespace

@@ -7,19 +7,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <mutex>
+#include <set>
 #include <string_view>
 
 #include "libcore/base/directory.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
+#include "libcore/base/partial_name.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 
 namespace flight::broker {
 namespace {
 
-constexpr std::string_view kPrefix = ".flightd-";
-constexpr std::string_view kSuffix = ".partial";
-constexpr std::size_t kNumberDigits = 16;
 constexpr mode_t kMode = 0640, kSpareMode = 0660;
 constexpr std::size_t kMaxFolderEntries = 1'000'000;
 
@@ -31,19 +31,50 @@ Result<Directory> open_folder(const std::string& state_dir) {
   return Directory::open_at(state->get(), "snapshots", path);
 }
 
-// As random_name() makes it. flightd gives those of a recording other names: it has up to twelve, and those of parts
-// that it could not finish stay until there is space on the disk.
-bool has_first_name(std::string_view file) {
-  if (file.size() != kPrefix.size() + kNumberDigits + kSuffix.size()) return false;
-  if (!file.starts_with(kPrefix) || !file.ends_with(kSuffix)) return false;
-  return file.substr(kPrefix.size(), kNumberDigits).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+// Files that this broker made, did not send, and could not remove. The threads that make files use it.
+struct Unremoved {
+  std::mutex mutex;
+  std::set<std::string> names;  // as many as kMaxPartialFiles allows
+  std::optional<Error> why;     // for one of them
+};
+
+Unremoved& unremoved() {
+  static Unremoved all;
+  return all;
 }
 
+void remove_or_remember(const Directory& folder, const std::string& path, const std::string& name) {
+  Unremoved& all = unremoved();
+  const bool removed = ::unlinkat(folder.fd(), name.c_str(), 0) == 0 || errno == ENOENT;
+  const int error_number = removed ? 0 : errno;
+  const std::lock_guard lock(all.mutex);
+  if (removed) {
+    all.names.erase(name);
+  } else {
+    all.names.insert(name);
+    all.why = sys_error(error_number, "flightd-broker could not remove {}/{}", path, name).value();
+  }
+}
+
+// Tries again. Returns why one of them cannot be removed.
+std::optional<Error> remove_unremoved(const Directory& folder, const std::string& path) {
+  std::set<std::string> names;
+  {
+    const std::lock_guard lock(unremoved().mutex);
+    names = unremoved().names;
+  }
+  for (const std::string& name : names) remove_or_remember(folder, path, name);
+  const std::lock_guard lock(unremoved().mutex);
+  return unremoved().names.empty() ? std::nullopt : unremoved().why;
+}
+
+// Not those of a recording, to which flightd gives other names: it has up to twelve, and those of parts that it could
+// not finish stay until there is space on the disk.
 Result<std::size_t> count_partial_files(Directory& folder) {
   std::size_t entries = 0;
   std::size_t found = 0;
   auto read = folder.each([&](const Directory::Entry& entry) {
-    if (has_first_name(entry.name)) ++found;
+    if (is_partial_name(entry.name)) ++found;
     return ++entries <= kMaxFolderEntries;
   });
   if (!read) return propagate(read.error());
@@ -56,7 +87,7 @@ Result<std::string> random_name() {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != static_cast<ssize_t>(sizeof number))
     return sys_error(errno, "getrandom");
-  return fmt::format("{}{:016x}{}", kPrefix, number, kSuffix);
+  return partial_name(number);
 }
 
 // A file system that does not let root own it is no reason to lose a snapshot: its sidecar then says that perf needs
@@ -71,18 +102,32 @@ Result<void> give_to_root(int file, mode_t mode, std::optional<gid_t> group) {
   return {};
 }
 
+// EBUSY, not ENOSPC: others must not be deleted for it.
+Result<void> check_number(Directory& folder, const std::string& path) {
+  auto found = count_partial_files(folder);
+  if (!found) return propagate(found.error());
+  if (*found < kMaxPartialFiles) return {};
+  const auto stuck = remove_unremoved(folder, path);
+  found = count_partial_files(folder);
+  if (!found) return propagate(found.error());
+  if (*found < kMaxPartialFiles) return {};
+  return fail(
+      std::errc::device_or_resource_busy,
+      "{} has {} unfinished files ({}*{}) of failed snapshots already: flightd removes its own as soon as it can, "
+      "and all at its start{}{}",
+      path, *found, kPartialPrefix, kPartialEnd, stuck ? "; " : "", stuck ? stuck->what : std::string());
+}
+
 }  // namespace
+
+void remove_partial_file(const std::string& state_dir, const std::string& name) {
+  if (const auto folder = open_folder(state_dir)) remove_or_remember(*folder, state_dir + "/snapshots", name);
+}
 
 Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group, FileKind kind) {
   auto folder = open_folder(state_dir);
   if (!folder) return propagate(folder.error());
-  const auto found = count_partial_files(*folder);
-  if (!found) return propagate(found.error());
-  if (*found >= kMaxPartialFiles)
-    return fail(
-        std::errc::no_space_on_device,
-        "{}/snapshots has {} unfinished files ({}*{}) already: remove them, or restart flightd, which removes them",
-        state_dir, *found, kPrefix, kSuffix);
+  if (auto few = check_number(*folder, state_dir + "/snapshots"); !few) return propagate(few.error());
   auto name = random_name();
   if (!name) return propagate(name.error());
   const mode_t mode = kind == FileKind::spare ? kSpareMode : kMode;
@@ -97,7 +142,7 @@ Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<
     return refused;
   }
   if (auto given = give_to_root(fd.get(), mode, group); !given) {
-    ::unlinkat(folder->fd(), name->c_str(), 0);
+    remove_or_remember(*folder, state_dir + "/snapshots", *name);
     return wrap(given.error(), "give a file in {}/snapshots to root", state_dir);
   }
   return NewFile{.fd = std::move(fd), .name = std::move(*name)};

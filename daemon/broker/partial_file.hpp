@@ -23,9 +23,12 @@ struct NewFile {
 // be remounted read-only.
 enum class FileKind { final, spare };
 // Created in `state_dir`/snapshots, root:`group`, mode 0640 (a spare file 0660), open for reading and writing; with
-// another owner or mode if its file system does not allow these. Refused if there are kMaxPartialFiles with such names
-// already: a client may take files and never rename them.
+// another owner or mode if its file system does not allow these. EBUSY: there are kMaxPartialFiles with such names
+// already (a client may take files and never rename them), and none of them is one that this broker could not remove
+// before and can remove now.
 [[nodiscard]] Result<NewFile> create_partial_file(const std::string& state_dir, std::optional<gid_t> group,
                                                   FileKind kind);
+// Removes a file that its client did not get. If that fails, it is tried again before a file is refused.
+void remove_partial_file(const std::string& state_dir, const std::string& name);
 
 }  // namespace flight::broker

@@ -8,21 +8,19 @@
 #include <cstdio>
 #include <utility>
 
+#include "daemon/snapshots/broker_file.hpp"
 #include "daemon/store/held_store.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/store/folder.hpp"
+#include "libcore/store/leftovers.hpp"
 
 namespace flight::daemon {
 
-// The reply can be a spare file, which was requested for a snapshot and came too late: then ask again.
 Result<PartialFile> PartStore::make_one() {
-  auto file = recorder_.file(BrokerThread::kFileWait, false);
-  if (!file || !file->spare) return file;
-  unlink(file->name);
-  return recorder_.file(BrokerThread::kFileWait, false);
+  return ask_broker_file(recorder_, folder(), BrokerThread::kFileWait, false);
 }
 
 Result<UniqueFd> PartStore::ask_as(const std::string& name) {
@@ -31,7 +29,7 @@ Result<UniqueFd> PartStore::ask_as(const std::string& name) {
   const std::string made = folder() + "/" + file->name;
   if (::rename(made.c_str(), (folder() + "/" + name).c_str()) == 0) return std::move(file->fd);
   const int error_number = errno;
-  ::unlink(made.c_str());
+  unlink(file->name);
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
@@ -121,8 +119,8 @@ Result<PartStore::Committed> PartStore::commit(Ready part, const SnapshotName& n
   const auto committed = flight::commit(output, name, to_json(contents), make_room);
   if (!committed) return propagate(committed.error());
   made.keep();
-  unlink_in(place, part_file(PartFileKind::sidecar, name.seq));
-  unlink_in(place, part_file(PartFileKind::journal, name.seq));
+  remove_unfinished(place, part_file(PartFileKind::sidecar, name.seq));
+  remove_unfinished(place, part_file(PartFileKind::journal, name.seq));
   after_step(Step::part_tidied);
   Committed out{.can_sync = *committed, .unsynced = std::nullopt};
   const auto synced = sync_folder(place);
@@ -159,11 +157,7 @@ Result<void> PartStore::take_back_sidecar(const SnapshotName& name) const {
   return {};
 }
 
-void PartStore::unlink_in(const std::string& place, const std::string& name) {
-  if (::unlink((place + "/" + name).c_str()) == 0 || errno == ENOENT) return;
-  // A directory.
-  if (const auto store = Folder::open(place)) static_cast<void>(store->unlink(name));
-}
+void PartStore::unlink(const std::string& name) const { remove_unfinished(folder(), name); }
 
 void PartStore::remove(std::uint64_t seq) const {
   // The journal last, too: a part without data is a leftover.

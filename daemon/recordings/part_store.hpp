@@ -83,8 +83,7 @@ class PartStore {
  private:
   [[nodiscard]] Result<UniqueFd> ask_as(const std::string& name);
   [[nodiscard]] Result<void> make_data(PartFiles& out, std::size_t more);
-  void unlink(const std::string& name) const { unlink_in(folder(), name); }
-  static void unlink_in(const std::string& place, const std::string& name);
+  void unlink(const std::string& name) const;
 
   RecorderThread& recorder_;
   Catalogue catalogue_;  // only for the next number

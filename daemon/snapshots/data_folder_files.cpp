@@ -14,6 +14,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/snapshot/commit.hpp"
 #include "libcore/store/folder.hpp"
+#include "libcore/store/leftovers.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -25,7 +26,7 @@ Result<UniqueFd> move_into(const std::string& folder, const std::string& name, R
   const std::string made = folder + "/" + file->name;
   if (::rename(made.c_str(), (folder + "/" + name).c_str()) == 0) return std::move(file->fd);
   const int error_number = errno;
-  ::unlink(made.c_str());
+  remove_unfinished(folder, file->name);
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
@@ -41,8 +42,10 @@ Result<void> let_group_read(const std::string& path) {
 
 Result<DataFolderFiles> make_data_folder(const std::string& folder, const std::string& name, std::size_t more,
                                          const std::function<Result<PartialFile>()>& ask) {
+  const auto store = Folder::open(folder);
+  if (!store) return propagate(store.error());
   // An earlier attempt may have left it.
-  if (const auto store = Folder::open(folder)) static_cast<void>(store->unlink(name));
+  if (auto removed = store->unlink(name); !removed) return propagate(removed.error());
   const std::string path = folder + "/" + name;
   if (::mkdir(path.c_str(), kDataFolderMode) != 0) return sys_error(errno, "create the directory {}", path);
   PartialFiles made(folder, {name});

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "daemon/snapshots/files.hpp"
 
-#include <unistd.h>
-
 #include <utility>
 
+#include "daemon/snapshots/broker_file.hpp"
 #include "daemon/snapshots/data_folder_files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
@@ -20,11 +19,7 @@ constexpr const char* kSnapshotFolder = ".flightd-snapshot.partial";
 }  // namespace
 
 Result<PartialFile> SnapshotFiles::ask(std::chrono::seconds wait, bool spare) {
-  auto file = recorder_.file(wait, spare);
-  if (!file || file->spare == spare) return file;
-  // A file of the other kind, which was requested earlier and came too late.
-  ::unlink((folder() + "/" + file->name).c_str());
-  return recorder_.file(wait, spare);
+  return ask_broker_file(recorder_, folder(), wait, spare);
 }
 
 Result<std::uint64_t> SnapshotFiles::next_seq() {

@@ -18,6 +18,7 @@
 #include "libcore/base/files.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/store/leftovers.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -37,7 +38,7 @@ Result<UniqueFd> take_as(const std::string& folder, const char* name, Result<Par
   const std::string made = folder + "/" + file->name;
   if (::rename(made.c_str(), (folder + "/" + name).c_str()) == 0) return open_again(file->fd, O_PATH);
   const int error_number = errno;
-  ::unlink(made.c_str());
+  remove_unfinished(folder, file->name);
   return sys_error(error_number, "rename {} to {}", made, name);
 }
 
@@ -104,7 +105,7 @@ Result<void> make_final(const std::string& folder, const std::function<Result<Pa
     auto done = copy_all(old->get(), made->fd.get());
     if (done && ::rename(partial.c_str(), path.c_str()) != 0) done = sys_error(errno, "rename {}", partial);
     if (done) continue;
-    ::unlink(partial.c_str());
+    remove_unfinished(folder, made->name);
     return wrap(done.error(), "make root the owner of {}", path);
   }
   return {};

@@ -17,6 +17,14 @@
 
 namespace flight::daemon {
 
+Result<void> StoreService::get_ready() {
+  if (auto taken = take_state(); !taken) return taken;
+  if (auto followed = follow_folder(); !followed) return followed;
+  static_cast<void>(remove_left_files());
+  age_clock_.look();
+  return {};
+}
+
 Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::uint64_t most_bytes) {
   writing_ = true;
   made_room_.begin();
@@ -24,9 +32,7 @@ Result<std::uint64_t> StoreService::make_room(const std::string& trigger, std::u
   auto room = made->get_future();
   thread_->post([this, trigger, most_bytes, made] {
     const SpareDescriptors::Use use;
-    if (auto taken = take_state().and_then([this] { return follow_folder(); }); !taken)
-      return made->set_value(propagate(taken.error()));
-    age_clock_.look();
+    if (auto ready = get_ready(); !ready) return made->set_value(propagate(ready.error()));
     auto outcome = budget_.make_room(trigger, most_bytes, made_room_.in_vain());
     note_room(outcome ? std::move(*outcome) : budget_.take_deleted());
     made->set_value(outcome ? Result<void>() : Result<void>(propagate(outcome.error())));
@@ -46,9 +52,7 @@ Result<std::optional<StoreService::PartLimit>> StoreService::make_part_room(
   auto room = made->get_future();
   thread_->post([this, most_bytes, begun_free_bytes, made] {
     const SpareDescriptors::Use use;
-    if (auto taken = take_state().and_then([this] { return follow_folder(); }); !taken)
-      return made->set_value(propagate(taken.error()));
-    age_clock_.look();
+    if (auto ready = get_ready(); !ready) return made->set_value(propagate(ready.error()));
     auto done = budget_.make_part_room(most_bytes, begun_free_bytes, made_room_.in_vain());
     report(done ? std::move(done->outcome) : budget_.take_deleted());
     if (!done) return made->set_value(propagate(done.error()));

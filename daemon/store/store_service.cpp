@@ -12,6 +12,7 @@
 #include "daemon/store/kallsyms_upkeep.hpp"
 #include "daemon/store/sidecar_repair.hpp"
 #include "libcore/base/units.hpp"
+#include "libcore/store/leftovers.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight::daemon {
@@ -169,6 +170,7 @@ void StoreService::refresh_use() {
   thread_->post([this] {
     Use use{.usage = catalogue_.usage(), .max_bytes = budget_.max_use_bytes(), .warnings = budget_.warnings()};
     if (unsynced_) use.warnings.push_back(unsynced_text());
+    if (std::string left = remove_left_files(); !left.empty()) use.warnings.push_back(std::move(left));
     asio::post(loop_, [this, use] {
       use_ = use;
       use_asked_ns_ = 0;
@@ -239,6 +241,7 @@ void StoreService::vacuum_now() {
 
 void StoreService::tidy() {
   if (usable_) catalogue_.remove_left();
+  static_cast<void>(remove_left_files());
   vacuum_now();
   if (usable_) give_sidecars(catalogue_, std::nullopt);
 }
@@ -249,6 +252,15 @@ void StoreService::keep_budget_hourly() {
   hourly_.async_wait([this](const boost::system::error_code& error) {
     if (!error) keep_budget_hourly();
   });
+}
+
+std::string StoreService::remove_left_files() {
+  const auto left = remove_leftovers(folder());
+  const bool said = std::exchange(left_files_said_, left.has_value());
+  if (!left) return "";
+  std::string text = fmt::format("degraded (disk): {}", left->what);
+  if (!said) log::warn("{}", text);
+  return text;
 }
 
 void StoreService::report(VacuumOutcome outcome) {

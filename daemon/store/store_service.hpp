@@ -167,6 +167,11 @@ class StoreService {
   // Store's thread: uses another directory that has the store's name now, and makes one if none has. ESTALE: it cannot
   // be used.
   [[nodiscard]] Result<void> follow_folder();
+  // Store's thread, before something is written: both of these, the clock, and leftovers.
+  [[nodiscard]] Result<void> get_ready();
+  // Store's thread: removes unfinished files that could not be removed before. A warning, logged once: some still
+  // cannot; else empty.
+  std::string remove_left_files();
   [[nodiscard]] Result<void> take_another(bool gone);
   [[nodiscard]] std::uint64_t continue_numbers(const Result<std::uint64_t>& before);
   void take_leftovers();
@@ -224,6 +229,7 @@ class StoreService {
   AgeClock age_clock_;             // store thread only
   StoreBudget budget_;             // store thread only
   Unsynced unsynced_;              // store thread only
+  bool left_files_said_ = false;   // store thread only
   TriggerState trigger_state_;
   std::unique_ptr<TaskThread> thread_;  // last member: it must end before the objects that its tasks use
 };

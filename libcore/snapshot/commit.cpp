@@ -15,7 +15,7 @@
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/compress/zstd.hpp"
-#include "libcore/store/folder.hpp"
+#include "libcore/store/leftovers.hpp"
 
 namespace flight {
 namespace {
@@ -46,11 +46,7 @@ Result<bool> write_sidecar(const SnapshotOutput& output, std::string_view text) 
 }  // namespace
 
 PartialFiles::~PartialFiles() {
-  for (const std::string& name : names_) {
-    if (::unlink((folder_ + "/" + name).c_str()) == 0 || errno == ENOENT) continue;
-    // A data directory.
-    if (const auto folder = Folder::open(folder_)) static_cast<void>(folder->unlink(name));
-  }
+  for (const std::string& name : names_) remove_unfinished(folder_, name);
 }
 
 std::string owner_warning(int data) {
@@ -78,7 +74,7 @@ Result<bool> commit(const SnapshotOutput& output, const SnapshotName& name, std:
     return propagate(renamed.error());
   after_step(Step::sidecar_named);
   if (auto renamed = rename_in(folder->get(), output.data_name, name.data_file()); !renamed) {
-    ::unlinkat(folder->get(), name.sidecar_file().c_str(), 0);
+    remove_unfinished(output.folder, name.sidecar_file());
     return propagate(renamed.error());
   }
   after_step(Step::data_named);
@@ -106,7 +102,7 @@ Result<bool> keep_kallsyms(const std::string& folder, const std::string& file_na
   const std::string path = folder + "/" + file_name;
   if (::access(path.c_str(), F_OK) == 0) return false;
   const std::string partial = folder + "/.flightd-kallsyms" + std::string(kPartialSuffix);
-  ::unlink(partial.c_str());
+  if (::unlink(partial.c_str()) != 0 && errno != ENOENT) return sys_error(errno, "remove {}", partial);
   const SpareDescriptors::Use use;
   auto file = open_file(partial, O_WRONLY | O_CREAT | O_EXCL, kFileMode);
   if (!file) return propagate(file.error());

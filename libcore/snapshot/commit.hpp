@@ -17,7 +17,8 @@
 
 namespace flight {
 
-// Unlinks the .partial files and data directories when it goes out of scope, unless they were kept.
+// Removes the .partial files and data directories when it goes out of scope, unless they were kept. What cannot be
+// removed then is removed later (libcore/store/leftovers.hpp).
 class PartialFiles {
  public:
   PartialFiles(std::string folder, std::vector<std::string> names)

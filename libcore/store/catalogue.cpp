@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "libcore/store/folder.hpp"
+#include "libcore/store/leftovers.hpp"
 
 namespace flight {
 namespace {
@@ -308,6 +309,7 @@ std::size_t Catalogue::remove_partials() {
   std::size_t count = 0;
   for (const std::string& file : partials) {
     const auto removed = folder->unlink(file);
+    if (!removed) remember_leftover(folder_, file);
     if (removed && *removed) ++count;
   }
   return count;

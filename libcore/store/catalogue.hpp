@@ -107,7 +107,8 @@ class Catalogue {
   // nevertheless: it took effect.
   [[nodiscard]] const Unsynced& unsynced() const { return unsynced_; }
   // Removes *.partial files of earlier processes, and pins without a snapshot; returns their number. Only at start:
-  // the snapshot that is being written has such files. The files of parts() stay.
+  // the snapshot that is being written has such files. The files of parts() stay. What cannot be removed is remembered
+  // (leftovers.hpp).
   std::size_t remove_partials();
   // The numbers of the parts of recordings that were not finished, ascending: their data and their journal are there.
   [[nodiscard]] Result<std::vector<std::uint64_t>> parts() const;

@@ -16,6 +16,7 @@
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/steps.hpp"
 #include "libcore/base/unique_fd.hpp"
+#include "libcore/store/leftovers.hpp"
 #include "libcore/store/names.hpp"
 
 namespace flight {
@@ -170,11 +171,13 @@ Result<bool> Folder::remove_folder(const std::string& name) const {
     // Nothing was removed: it gets its name back and stays a snapshot. A user may have made its files immutable, to
     // keep them.
     if (is_whole && removed != name) static_cast<void>(::renameat(fd(), removed.c_str(), fd(), name.c_str()));
+    if (!is_whole) remember_leftover(path_, removed);
     return propagate(emptied.error());
   }
-  if (::unlinkat(fd(), removed.c_str(), AT_REMOVEDIR) != 0 && errno != ENOENT)
-    return sys_error(errno, "remove {}/{}", path_, removed);
-  return true;
+  if (::unlinkat(fd(), removed.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) return true;
+  const int why = errno;
+  remember_leftover(path_, removed);
+  return sys_error(why, "remove {}/{}", path_, removed);
 }
 
 Result<Unsynced> Folder::replace(const std::string& name, const std::string& temporary, std::string_view text) const {

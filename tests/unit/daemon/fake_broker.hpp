@@ -15,7 +15,9 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,6 +30,7 @@
 #include <vector>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/partial_name.hpp"
 #include "libcore/broker/client.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/recorder/recording.hpp"
@@ -45,13 +48,14 @@ struct BrokerSetup {
   std::vector<std::byte> processes;        // the result of its scan
   std::vector<std::byte> first_processes;  // of that from before its recording, for the first request; empty: none
   std::string config_digest;
-  std::vector<std::string> unseen;      // Counts::unseen
-  std::optional<Delivery> delivery;     // Counts::delivery; nullopt: as the rings have it
-  std::vector<std::string> missing;     // Manifest::missing
-  std::string left_out;                 // a channel into which no CPU records
-  KnownFiles known_files;               // the build-ids that it knows
-  std::uint64_t build_ids_waiting = 0;  // Counts::build_ids_waiting
-  bool dirty_files = false;             // its files are not empty: no file of perf begins there
+  std::vector<std::string> unseen;               // Counts::unseen
+  std::optional<Delivery> delivery;              // Counts::delivery; nullopt: as the rings have it
+  std::vector<std::string> missing;              // Manifest::missing
+  std::string left_out;                          // a channel into which no CPU records
+  KnownFiles known_files;                        // the build-ids that it knows
+  std::uint64_t build_ids_waiting = 0;           // Counts::build_ids_waiting
+  bool dirty_files = false;                      // its files are not empty: no file of perf begins there
+  std::ptrdiff_t most_unfinished = PTRDIFF_MAX;  // with so many unfinished files it makes no more (EBUSY)
 };
 
 inline Manifest manifest_of(const BrokerSetup& setup) {
@@ -242,8 +246,16 @@ class FakeBroker {
   [[nodiscard]] Reply new_file(bool spare) const {
     if (setup_.folder.empty())
       return {.fd = UniqueFd(::memfd_create("test", MFD_CLOEXEC)), .text = "new.partial", .error = {}};
+    std::error_code gone;
+    const std::filesystem::directory_iterator entries(setup_.folder, gone);
+    if (std::count_if(begin(entries), end(entries), [](const auto& entry) {
+          return is_partial_name(entry.path().filename().native());
+        }) >= setup_.most_unfinished)
+      return {.fd = {},
+              .text = {},
+              .error = fail(std::errc::device_or_resource_busy, "too many unfinished files already").value()};
     static std::atomic<unsigned> number = 0;
-    const std::string name = fmt::format(".flightd-{:016x}.partial", ++number);
+    const std::string name = partial_name(++number);
     const mode_t mode = spare ? 0660 : 0640;
     UniqueFd fd(::open((setup_.folder + "/" + name).c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (!fd) return {.fd = {}, .text = {}, .error = sys_error(errno, "create {}", name).value()};

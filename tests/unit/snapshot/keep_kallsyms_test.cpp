@@ -43,5 +43,17 @@ TEST(KeepKallsyms, SeveralThreadsKeepWholeFiles) {
   std::filesystem::remove_all(folder);
 }
 
+// In an earlier version the message was that the file exists.
+TEST(KeepKallsyms, ALeftoverThatCannotBeRemovedIsNamed) {
+  std::string folder = "/tmp/flight-kallsyms-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
+  const std::string partial = folder + "/.flightd-kallsyms.partial";
+  std::filesystem::create_directory(partial);
+  const auto kept = keep_kallsyms(folder, kallsyms_file("boot"), {});
+  ASSERT_FALSE(kept);
+  EXPECT_EQ(kept.error().what.find("remove " + partial), 0U) << kept.error().what;
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 }  // namespace flight

@@ -2,8 +2,12 @@
 // The snapshot worker with brokers that refuse, hang and die, and with disks that fail.
 #include <gmock/gmock.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
 
+#include "libcore/base/partial_name.hpp"
+#include "libcore/store/leftovers.hpp"
 #include "tests/unit/daemon/snapshots/snapshot_bench.hpp"
 
 namespace flight::daemon {
@@ -119,6 +123,33 @@ TEST_F(SnapshotWorkerTest, ABrokerThatMakesNoFileIsAnErrorOfThisSnapshotOnly) {
   EXPECT_THAT(files(), IsEmpty());
   broker().obey(Request::file);
   EXPECT_TRUE(take());
+}
+
+// In an earlier version each later snapshot was refused, with the advice to free some space on the disk.
+TEST_F(SnapshotWorkerTest, LeftoversThatCanBeRemovedDoNotRefuseASnapshot) {
+  start();
+  const std::string name = partial_name(UINT64_MAX);
+  const std::string path = bench_.recorder.snapshots() + "/" + name;
+  std::filesystem::create_directory(path);
+  std::ofstream(path + "/other") << "so that it cannot be removed";
+  remove_unfinished(bench_.recorder.snapshots(), name);
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    const std::string removable = partial_name(UINT64_MAX - i);
+    std::ofstream(bench_.recorder.snapshots() + "/" + removable) << "x";
+    remember_leftover(bench_.recorder.snapshots(), removable);
+  }
+  broker().change([](BrokerSetup& setup) { setup.most_unfinished = 1; });
+  const auto failed = take();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().errno_value(), ENOTEMPTY) << "the reason of its removal";
+  EXPECT_THAT(failed.error().what, testing::AllOf(HasSubstr("too many unfinished files"), HasSubstr(path)));
+  broker().change([](BrokerSetup& setup) { setup.most_unfinished = 3; });
+  EXPECT_TRUE(take()) << "the two others were removed";
+  broker().change([](BrokerSetup& setup) { setup.most_unfinished = 2; });
+  std::filesystem::remove(path + "/other");
+  const auto taken = take();
+  EXPECT_TRUE(taken) << taken.error().what;
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST_F(SnapshotWorkerTest, AFolderThatWentAwayIsAnError) {

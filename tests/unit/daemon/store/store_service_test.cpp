@@ -17,6 +17,8 @@
 #include <sstream>
 
 #include "libcore/base/files.hpp"
+#include "libcore/base/partial_name.hpp"
+#include "libcore/store/leftovers.hpp"
 #include "tests/unit/store/sample_sidecar.hpp"
 
 namespace flight::daemon {
@@ -462,6 +464,24 @@ TEST_F(StoreServiceTest, AForeignNumberDoesNotReachTheStore) {
     EXPECT_EQ(Catalogue(folder_).last_seq().value(), 7U) << foreign;
   }
   EXPECT_EQ(Catalogue(folder_).next_seq().value(), 8U);
+}
+
+TEST_F(StoreServiceTest, LeftoversAreRemovedWhenTheStoreIsUsedAndReportedUntilThen) {
+  const std::string name = partial_name(1);
+  fs::create_directory(folder_ + "/" + name);
+  write(name + "/other", "so that it cannot be removed");
+  remove_unfinished(folder_, name);
+  start();
+  const auto warnings = [this] {
+    service_->refresh_use();
+    settle();
+    return service_->use().warnings;
+  };
+  EXPECT_THAT(warnings(), testing::Contains(AllOf(HasSubstr("degraded (disk)"), HasSubstr(folder_ + "/" + name))));
+  fs::remove(folder_ + "/" + name + "/other");
+  EXPECT_TRUE(service_->make_room("spike", 0));
+  EXPECT_FALSE(has(name));
+  EXPECT_THAT(warnings(), testing::Not(testing::Contains(HasSubstr(name))));
 }
 
 TEST(HeldStore, KnowsAStickyDirectoryOfAnotherUser) {
