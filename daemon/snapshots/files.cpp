@@ -25,9 +25,11 @@ Result<PartialFile> SnapshotFiles::ask(std::chrono::seconds wait, bool spare) {
 Result<std::uint64_t> SnapshotFiles::next_seq() {
   auto seq = catalogue_.next_seq();
   if (!seq) return wrap(seq.error(), "number the snapshot in {}", folder());
-  if (const auto& damage = catalogue_.damaged_seq())
+  const auto& damage = catalogue_.damaged_seq();
+  if (damage && damage->what != damage_said_)
     warn_(wrap(*damage, "the number of the last snapshot is lost, and numbers of removed ones may be used again")
               .value());
+  damage_said_ = damage ? damage->what : "";
   const Unsynced& unsynced = catalogue_.unsynced();
   if (unsynced && !unsynced_said_) warn_(wrap(*unsynced, "a power failure may undo the last changes").value());
   unsynced_said_ = unsynced.has_value();

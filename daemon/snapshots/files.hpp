@@ -47,6 +47,7 @@ class SnapshotFiles {
   bool new_broker_ = false;
   std::string owner_warned_;
   bool unsynced_said_ = false;
+  std::string damage_said_;
   std::string warned_;  // the last warning about unfinished work, to log it once
 };
 

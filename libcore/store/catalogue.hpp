@@ -92,16 +92,18 @@ class Catalogue {
   [[nodiscard]] const std::optional<Error>& left_behind() const { return left_behind_; }  // of the last one
   void remove_left();
   // One more than any SEQ in the directory, also of an unfinished part, and than the number in `folder/.seq`, which it
-  // raises, so that the id of a removed snapshot is never used again. Durable before it returns. Several catalogues of
-  // one process may do this at the same time.
+  // raises, so that the id of a removed snapshot is never used again. Names with a number above kMaxForeignSeq do not
+  // count: they are not flightd's. Durable before it returns. Several catalogues of one process may do this at the same
+  // time.
   [[nodiscard]] Result<std::uint64_t> next_seq();
   // The largest number that was given, as next_seq() sees it; 0: none was.
   [[nodiscard]] Result<std::uint64_t> last_seq() const;
   // The next numbers will be larger than `least`, the number of another directory. Durable before it returns.
   // EOVERFLOW: it is larger than kMaxForeignSeq, and nothing was changed.
   [[nodiscard]] Result<void> raise_seq(std::uint64_t least);
-  // The last next_seq() or raise_seq() could not read `.seq`, or it had a number above kMaxSeq, and replaced it: the
-  // numbers of snapshots that were removed since the newest one may be used again.
+  // The last next_seq() or raise_seq() could not read `.seq`, or it had a number above kMaxSeq, and replaced it; or
+  // `.seq` is a directory, and this process alone remembers the number: the numbers of snapshots that were removed
+  // since the newest one may be used again.
   [[nodiscard]] const std::optional<Error>& damaged_seq() const { return damaged_seq_; }
   // Why a power failure may undo the last change by give_sidecar(), pin(), remove() or next_seq(). They succeed
   // nevertheless: it took effect.

@@ -2,7 +2,9 @@
 // The numbers of snapshots: each is used once, whatever was removed.
 #include <algorithm>
 #include <cerrno>
+#include <map>
 #include <mutex>
+#include <string>
 
 #include "libcore/store/catalogue.hpp"
 
@@ -13,9 +15,19 @@ constexpr const char* kSeqTemporary = ".flight-seq.partial";  // remove_partials
 constexpr std::size_t kMaxSeqFileBytes = 64;
 
 // Snapshots and recordings are numbered by different threads, each with a catalogue of its own.
-std::mutex& numbering() {
-  static std::mutex mutex;
-  return mutex;
+struct Numbering {
+  std::mutex mutex;
+  std::map<std::string, std::uint64_t> unkept;  // by the directory: the last number that `.seq` could not take
+};
+
+Numbering& numbering() {
+  static Numbering all;
+  return all;
+}
+
+std::uint64_t unkept_seq(const std::string& path) {
+  const auto found = numbering().unkept.find(path);
+  return found == numbering().unkept.end() ? 0 : found->second;
 }
 
 // The number in .seq; 0 if the file is missing, invalid or damaged, or has a number that flightd never gives
@@ -45,33 +57,48 @@ Result<std::uint64_t> kept_seq(const Folder& folder, const std::string& path, st
   return 0;
 }
 
-// Raises `last` to the largest number of a name in the directory, and sets `file` to that name.
-Result<void> raise_to_names(Folder& folder, std::uint64_t& last, std::string& file_of_last) {
+// Raises `last` to the largest number of a name in the directory. One foreign file with a huge number must not use up
+// all others. A store that has given so many has them in `.seq`.
+Result<void> raise_to_names(Folder& folder, std::uint64_t& last) {
   return folder.each([&](std::string_view file, std::uint64_t /*inode*/) {
     const auto name = parse_snapshot_name(file);
     const auto part = name ? std::nullopt : parse_part_file(file);
     const std::uint64_t seq = name ? name->seq : part ? part->seq : 0;
-    if (seq <= last) return;
-    last = seq;
-    file_of_last = file;
+    if (seq <= kMaxForeignSeq) last = std::max(last, seq);
   });
+}
+
+// Writes the number to `.seq`. A directory in its place cannot be replaced, and is no reason to lose snapshots: then
+// the number is remembered until this process ends, and `damage` says so.
+Result<Unsynced> keep_seq(const Folder& folder, const std::string& path, std::uint64_t seq,
+                          std::optional<Error>& damage) {
+  auto kept = folder.replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", seq));
+  if (kept || kept.error().errno_value() != EISDIR) {
+    if (kept) numbering().unkept.erase(path);
+    return kept;
+  }
+  numbering().unkept[path] = seq;
+  damage = fail(std::errc::is_a_directory,
+                "{}/{} is a directory, so the number of the last snapshot cannot be kept in it; move it elsewhere",
+                path, kSeqFile)
+               .value();
+  return Unsynced();
 }
 
 }  // namespace
 
 Result<std::uint64_t> Catalogue::next_seq() {
-  const std::lock_guard lock(numbering());
+  const std::lock_guard lock(numbering().mutex);
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
   auto kept = kept_seq(*folder, folder_, damaged_seq_);
   if (!kept) return propagate(kept.error());
-  std::uint64_t last = std::max(*kept, remembered_seq());
-  std::string last_file = kSeqFile;
-  if (auto read = raise_to_names(*folder, last, last_file); !read) return propagate(read.error());
+  std::uint64_t last = std::max({*kept, remembered_seq(), unkept_seq(folder_)});
+  if (auto read = raise_to_names(*folder, last); !read) return propagate(read.error());
   if (last >= kMaxSeq)
     return fail(std::errc::value_too_large, "{}/{} has the largest possible number; move this file elsewhere", folder_,
-                last_file);
-  if (auto kept_now = note(folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", last + 1))); !kept_now)
+                kSeqFile);
+  if (auto kept_now = note(keep_seq(*folder, folder_, last + 1, damaged_seq_)); !kept_now)
     return wrap(kept_now.error(), "the number of the next snapshot");
   last_seq_ = last + 1;
   return last_seq_;
@@ -84,8 +111,7 @@ Result<std::uint64_t> Catalogue::last_seq() const {
   auto kept = kept_seq(*folder, folder_, damage);
   if (!kept) return kept;
   std::uint64_t last = std::max(*kept, remembered_seq());
-  std::string unused;
-  if (auto read = raise_to_names(*folder, last, unused); !read) return propagate(read.error());
+  if (auto read = raise_to_names(*folder, last); !read) return propagate(read.error());
   return last;
 }
 
@@ -96,13 +122,13 @@ Result<void> Catalogue::raise_seq(std::uint64_t least) {
                 "the other directory has the number {}, and no flightd has given that many: {} goes on with its own "
                 "numbers",
                 least, folder_);
-  const std::lock_guard lock(numbering());
+  const std::lock_guard lock(numbering().mutex);
   auto folder = Folder::open(folder_);
   if (!folder) return propagate(folder.error());
   const auto kept = kept_seq(*folder, folder_, damaged_seq_);
   if (!kept) return propagate(kept.error());
-  if (*kept >= least) return {};
-  return note(folder->replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", least)));
+  if (std::max(*kept, unkept_seq(folder_)) >= least) return {};
+  return note(keep_seq(*folder, folder_, least, damaged_seq_));
 }
 
 }  // namespace flight

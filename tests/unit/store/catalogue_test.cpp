@@ -392,10 +392,50 @@ TEST_F(Store, ALinkInPlaceOfTheNumbersFileIsReplacedNotWrittenThrough) {
 }
 
 TEST_F(Store, TheLastNumberIsAnErrorNotWrappedAround) {
-  make(name_of(UINT64_MAX));
+  write(".seq", fmt::format("{}\n", kMaxSeq));
   const auto seq = Catalogue(folder_).next_seq();
   ASSERT_FALSE(seq);
-  EXPECT_THAT(seq.error().what, HasSubstr(name_of(UINT64_MAX).stem()));
+  EXPECT_EQ(seq.error().errno_value(), EOVERFLOW);
+  EXPECT_THAT(seq.error().what, HasSubstr(at(".seq") + " has the largest possible number"));
+}
+
+// In an earlier version one such file, copied there by somebody, let each snapshot fail.
+TEST_F(Store, AForeignNumberInANameDoesNotUseUpAllOthers) {
+  make(name_of(5));
+  for (const std::uint64_t foreign :
+       {kMaxForeignSeq + 1, kMaxSeq - 1, kMaxSeq, std::uint64_t{INT64_MAX}, std::uint64_t{UINT64_MAX}}) {
+    SnapshotName name = name_of(1);
+    name.seq = foreign;
+    write(name.data_file(), "PERFILE2");
+  }
+  write(part_file(PartFileKind::data, UINT64_MAX), "");
+  Catalogue catalogue(folder_);
+  EXPECT_EQ(catalogue.last_seq().value(), 5U);
+  EXPECT_EQ(catalogue.next_seq().value(), 6U);
+  EXPECT_EQ(catalogue.next_seq().value(), 7U);
+  make(name_of(kMaxForeignSeq));
+  EXPECT_EQ(catalogue.next_seq().value(), kMaxForeignSeq + 1);
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), kMaxForeignSeq + 2) << ".seq has it";
+}
+
+// In an earlier version each snapshot failed.
+TEST_F(Store, ADirectoryInPlaceOfTheNumbersFileIsReportedAndNumbersGoOn) {
+  make(name_of(5));
+  fs::create_directory(at(".seq"));
+  write(".seq/file", "of somebody");
+  Catalogue snapshots(folder_), parts(folder_);
+  EXPECT_EQ(snapshots.next_seq().value(), 6U);
+  ASSERT_TRUE(snapshots.damaged_seq());
+  EXPECT_THAT(snapshots.damaged_seq()->what, HasSubstr(at(".seq") + " is a directory"));
+  EXPECT_EQ(parts.next_seq().value(), 7U) << "the first one is not in any name yet";
+  EXPECT_EQ(snapshots.next_seq().value(), 8U);
+  ASSERT_TRUE(parts.raise_seq(3));
+  EXPECT_EQ(parts.next_seq().value(), 9U);
+  EXPECT_TRUE(fs::exists(at(".seq/file")));
+  fs::remove_all(at(".seq"));
+  EXPECT_EQ(snapshots.next_seq().value(), 10U);
+  EXPECT_FALSE(snapshots.damaged_seq());
+  EXPECT_EQ(*read_file(at(".seq")), "10\n");
 }
 
 TEST_F(Store, PartialsOfEarlierLivesAreRemoved) {

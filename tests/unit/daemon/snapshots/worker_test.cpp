@@ -279,6 +279,13 @@ TEST_F(SnapshotWorkerTest, TheNextBrokerMakesTheLastSnapshotRootsOwn) {
   EXPECT_THAT(bench_.warnings(), IsEmpty());
 }
 
+TEST_F(SnapshotWorkerTest, ADirectoryInPlaceOfTheNumbersFileIsReportedOnce) {
+  start();
+  std::filesystem::create_directory(bench_.recorder.snapshots() + "/.seq");
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(take());
+  EXPECT_THAT(bench_.warnings(), testing::ElementsAre(HasSubstr("/.seq is a directory")));
+}
+
 // After five seconds, and another 200 ms without a request.
 TEST_F(SnapshotWorkerTest, SpareFilesThatAreRefusedAreRequestedAgain) {
   constexpr std::chrono::nanoseconds kRetry = 5s, kQuietFor = 200ms;
