@@ -23,6 +23,7 @@
 #include "daemon/broker/service.hpp"
 #include "daemon/broker/service_status.hpp"
 #include "daemon/log/log.hpp"
+#include "libcore/base/close_inherited.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/poll.hpp"
@@ -103,10 +104,7 @@ Result<UniqueFd> take_client(int number) {
     return fail(std::errc::invalid_argument, "--fd {}: it is not a SOCK_SEQPACKET socket", number);
   UniqueFd client(::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!client) return sys_error(errno, "duplicate --fd {}", number);
-  const auto kept = static_cast<unsigned>(client.get());
-  constexpr unsigned kFirst = STDERR_FILENO + 1;
-  if (kept > kFirst) ::close_range(kFirst, kept - 1, 0);
-  ::close_range(kept + 1, ~0U, 0);
+  close_inherited(STDERR_FILENO + 1, client.get());
   return client;
 }
 

@@ -16,6 +16,7 @@
 #include <span>
 #include <utility>
 
+#include "libcore/base/close_inherited.hpp"
 #include "libcore/base/not_started.hpp"
 #include "libcore/base/passed_fds.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -81,8 +82,8 @@ class Taker {
     if (pid_ < 0) return not_started(errno, process());
     if (pid_ == 0) {
       // It may outlive flightd, so it must not keep what flightd holds, such as the lock of RUNTIME.
-      if (::dup2(pair->other.get(), STDIN_FILENO) != STDIN_FILENO || ::close_range(STDERR_FILENO + 1, ~0U, 0) != 0)
-        ::_exit(1);
+      if (::dup2(pair->other.get(), STDIN_FILENO) != STDIN_FILENO) ::_exit(1);
+      close_inherited(STDERR_FILENO + 1);
       send_taken(STDIN_FILENO, take_state_folder(path_, identity_));
       ::_exit(0);
     }

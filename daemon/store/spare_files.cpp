@@ -47,8 +47,8 @@ Result<UniqueFd> take_as(const std::string& folder, const char* name, Result<Par
 // and nothing is lost. If 0 counted as unknown, the last snapshot could go into a removed file. A file that another
 // client of NFS removed is not noticed, because the server is not asked.
 bool is_linked(const UniqueFd& file) {
-  struct statx status {};
-  return ::statx(file.get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_NLINK, &status) == 0 && status.stx_nlink > 0;
+  const auto status = status_of_open(file.get());
+  return status && status->st_nlink > 0;
 }
 
 constexpr std::string_view kLastSnapshot = "-broker-lost-";

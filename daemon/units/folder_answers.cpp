@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "libcore/base/close_inherited.hpp"
 #include "libcore/base/not_started.hpp"
 #include "libcore/base/poll.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -25,11 +26,12 @@ constexpr char kAnswered = '.';
 // parent's stdout would otherwise wait until this process ends.
 [[noreturn]] void look_at_all(std::span<const std::string> folders, int answers,
                               const std::function<void(const std::string&)>& look) {
-  if (::dup2(answers, STDIN_FILENO) == STDIN_FILENO && ::close_range(STDIN_FILENO + 1, ~0U, 0) == 0)
-    for (const std::string& folder : folders) {
-      look(folder);
-      if (::write(STDIN_FILENO, &kAnswered, 1) != 1) break;
-    }
+  if (::dup2(answers, STDIN_FILENO) != STDIN_FILENO) ::_exit(0);
+  close_inherited(STDIN_FILENO + 1);
+  for (const std::string& folder : folders) {
+    look(folder);
+    if (::write(STDIN_FILENO, &kAnswered, 1) != 1) break;
+  }
   ::_exit(0);
 }
 

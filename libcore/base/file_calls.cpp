@@ -37,6 +37,21 @@ Result<bool> sync_now(int fd) { return synced(::fsync(fd)); }
 
 Result<bool> sync_data_now(int fd) { return synced(::fdatasync(fd)); }
 
+Result<struct stat> status_of_open(int fd) {
+  struct stat out {};
+  struct statx quick {};
+  if (::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_NLINK, &quick) == 0) {
+    out.st_mode = quick.stx_mode;
+    out.st_nlink = quick.stx_nlink;
+    return out;
+  }
+  const int why = errno;
+  // EINVAL: glibc's answer where the kernel's is ENOSYS, because its own statx does not know AT_STATX_DONT_SYNC.
+  if (why != EPERM && why != ENOSYS && why != EINVAL) return sys_error(why, "statx");
+  if (::fstat(fd, &out) == 0) return out;
+  return sys_error(errno, "statx and fstat");
+}
+
 std::uint64_t disk_bytes_of(const struct stat& status) {
   constexpr std::uint64_t kBlockBytes = 512;  // unit of st_blocks, see stat(2)
   if (!S_ISREG(status.st_mode) || status.st_blocks != 0)

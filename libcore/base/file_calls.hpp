@@ -25,6 +25,10 @@ namespace flight {
 [[nodiscard]] Result<bool> own_now(int fd, uid_t uid, gid_t gid);
 [[nodiscard]] Result<bool> mode_now(int fd, mode_t mode);
 
+// Type (st_mode) and links of an open file, and nothing else, without a question to its disk or server: statx(2). Where
+// that is refused (seccomp: EPERM, ENOSYS), fstat(2), which may wait for a server.
+[[nodiscard]] Result<struct stat> status_of_open(int fd);
+
 // What a regular file takes on the disk: its blocks, or its size where the file system reports none (ramfs and many of
 // FUSE).
 [[nodiscard]] std::uint64_t disk_bytes_of(const struct stat& status);

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <span>
 
+#include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/unix_socket.hpp"
 
@@ -31,11 +32,11 @@ Error error_of(const BrokerMessage& message) {
 
 Result<PartialFile> to_file(BrokerMessage& message) {
   if (message.header.failed != 0) return wrap(error_of(message), "ask the broker for a file");
-  // The broker thread must not wait for a disk, and the file type is known without fstat(2).
-  struct statx status {};
-  const bool known = message.fds.size() == 1 &&
-                     ::statx(message.fds[0].get(), "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0;
-  if (!known || !S_ISREG(status.stx_mode) || !is_plain_name(message.text))
+  // The broker thread must not wait for a disk.
+  const auto status = message.fds.size() == 1 ? status_of_open(message.fds[0].get())
+                                              : Result<struct stat>(sys_error(EBADMSG, "the descriptor of the file"));
+  if (!status) return wrap(status.error(), "the broker's file ('{}')", message.text);
+  if (!S_ISREG(status->st_mode) || !is_plain_name(message.text))
     return fail(std::errc::bad_message, "the broker's file is not in the store ('{}')", message.text);
   return PartialFile{.fd = std::move(message.fds[0]), .name = std::move(message.text)};
 }

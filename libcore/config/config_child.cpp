@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <exception>
 
+#include "libcore/base/close_inherited.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/unique_fd.hpp"
 #include "libcore/config/gathered.hpp"
@@ -26,7 +27,7 @@ void become_child() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_NAME, kConfigChild.data());
   for (const int number : {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGPIPE}) ::signal(number, SIG_IGN);
-  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  close_inherited(STDERR_FILENO + 1);
   const UniqueFd null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   for (const int standard : {STDIN_FILENO, STDERR_FILENO}) {
     if (null)

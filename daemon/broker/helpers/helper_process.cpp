@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "daemon/broker/helpers/helper_messages.hpp"
+#include "libcore/base/close_inherited.hpp"
 #include "libcore/base/thread.hpp"
 #include "libcore/base/unique_fd.hpp"
 
@@ -63,10 +64,7 @@ class Helper {
       else
         ::close(standard);
     }
-    constexpr unsigned kFirst = STDERR_FILENO + 1;
-    const auto kept = static_cast<unsigned>(socket);
-    if (kept > kFirst) ::close_range(kFirst, kept - 1, 0);
-    ::close_range(kept + 1, ~0U, 0);
+    close_inherited(STDERR_FILENO + 1, socket);
     (void)!::chdir("/");
     set_title(kHelperTitle);
     waits_its_turn();

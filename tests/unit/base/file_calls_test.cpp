@@ -18,6 +18,7 @@
 #include <string>
 
 #include "libcore/base/unique_fd.hpp"
+#include "tests/unit/base/failing_listings.hpp"
 
 namespace {
 
@@ -97,6 +98,22 @@ TEST_F(FileCalls, AnOwnerThatCannotBeSetIsSaid) {
     EXPECT_EQ(own_now(file_.get(), 1, 1).error().errno_value(), failure);
     EXPECT_EQ(mode_now(file_.get(), 0600).error().errno_value(), failure);
   }
+}
+
+TEST_F(FileCalls, TheStatusOfAnOpenFileIsKnownWithoutStatx) {
+  EXPECT_TRUE(S_ISREG(status_of_open(file_.get()).value().st_mode));
+  for (const unsigned refusal : {unsigned{EPERM}, unsigned{ENOSYS}}) {
+    const auto status = test::with_failing_calls(
+        SYS_statx, [this] { return status_of_open(file_.get()); }, refusal);
+    ASSERT_TRUE(status) << refusal << ": " << status.error().what;
+    EXPECT_TRUE(S_ISREG(status->st_mode));
+  }
+  EXPECT_EQ(status_of_open(-1).error().errno_value(), EBADF);
+  const auto failed = test::with_failing_calls(
+      SYS_statx, [this] { return status_of_open(file_.get()); }, EIO);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().errno_value(), EIO);
+  EXPECT_EQ(failed.error().what.find("statx"), 0U) << failed.error().what;
 }
 
 // Each of the eight combinations, in a process of its own.

@@ -8,12 +8,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include <algorithm>
 #include <array>
 #include <set>
 
 #include "libcore/base/files.hpp"
+#include "tests/unit/base/failing_listings.hpp"
 
 namespace flight {
 namespace {
@@ -178,6 +180,21 @@ TEST_F(WrongBroker, AFileOutsideTheStoreIsRefused) {
 }
 
 // The broker's disk may be slow. The other requests continue.
+// By seccomp: in an earlier version the broker's file was called wrong.
+TEST_F(WrongBroker, AFileIsTakenAlsoWithoutStatx) {
+  const UniqueFd file(::memfd_create("test", MFD_CLOEXEC));
+  for (const int refusal : {EPERM, EIO}) {
+    say(Request::file, {file.get()}, 0, 1, 0, "new.partial");
+    const auto got = test::with_failing_calls(
+        SYS_statx, [this] { return client_->file(); }, static_cast<unsigned>(refusal));
+    EXPECT_EQ(got.has_value(), refusal == EPERM);
+    if (!got) {
+      EXPECT_EQ(got.error().errno_value(), EIO);
+      EXPECT_THAT(got.error().what, HasSubstr("statx"));
+    }
+  }
+}
+
 TEST_F(WrongBroker, AFileMayComeLate) {
   const UniqueFd text = document(encode(Counts{}));
   ASSERT_TRUE(client_->ask_for_file());
