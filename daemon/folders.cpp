@@ -217,14 +217,18 @@ Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, s
     if (!given && !is_fixed(given.error().errno_value()))
       return wrap(given.error(), "directory {} to {}", folder.path, identity.user);
     if (!given || !*given)
-      warnings.push_back(fmt::format("directory {} could not be given to {}", folder.path, identity.user));
+      warnings.push_back(fmt::format("directory {} could not be given to {}: its file system refused chown",
+                                     folder.path, identity.user));
   }
   const bool own = root || folder.info.st_uid == ::geteuid();
   if (!own || (folder.info.st_mode & 07777U) == mode) return {};
   // mkdir(2) applies the umask; the broker needs g+w.
   const auto set = mode_now(fd, mode);
-  if (set || is_fixed(set.error().errno_value())) return {};
-  return wrap(set.error(), "directory {}", folder.path);
+  if (!set && !is_fixed(set.error().errno_value())) return wrap(set.error(), "directory {}", folder.path);
+  if (set && !*set)
+    warnings.push_back(fmt::format("directory {} keeps mode {:04o}: its file system refused chmod {:04o}", folder.path,
+                                   folder.info.st_mode & 07777U, mode));
+  return {};
 }
 
 }  // namespace

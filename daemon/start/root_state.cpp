@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -84,6 +85,8 @@ class Taker {
       // It may outlive flightd, so it must not keep what flightd holds, such as the lock of RUNTIME.
       if (::dup2(pair->other.get(), STDIN_FILENO) != STDIN_FILENO) ::_exit(1);
       close_inherited(STDERR_FILENO + 1);
+      // Directories get the mode that mkdir(2) is called with, also where chmod(2) is refused afterwards.
+      ::umask(0);
       send_taken(STDIN_FILENO, take_state_folder(path_, identity_));
       ::_exit(0);
     }
@@ -107,6 +110,12 @@ class Taker {
   [[nodiscard]] Result<void> check_reachable() const {
     const std::string snapshots = path_ + "/snapshots";
     if (::faccessat(AT_FDCWD, snapshots.c_str(), R_OK | X_OK, AT_EACCESS) == 0 || errno != EACCES) return {};
+    struct stat info {};
+    if (::stat(snapshots.c_str(), &info) == 0 && info.st_uid != identity_.uid)
+      return sys_error(EACCES,
+                       "user {} cannot use {}: it belongs to user {}, because its file system refused to give it to "
+                       "{} (chown); make it writable for that user, or use a --state-dir on another file system",
+                       identity_.user, snapshots, info.st_uid, identity_.user);
     return sys_error(EACCES,
                      "user {} cannot reach {}: open each directory above it to that user, or use another --state-dir",
                      identity_.user, snapshots);

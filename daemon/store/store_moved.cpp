@@ -27,7 +27,7 @@ Result<void> remake(const std::string& folder) {
   const UniqueFd made(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!made) return sys_error(errno, "open directory {}", folder);
   // mkdir(2) applies the umask; the broker needs g+w.
-  if (auto set = mode_now(made.get(), kRemadeMode); !set) return propagate(set.error());
+  if (auto set = mode_now(made.get(), kRemadeMode); !set) return wrap(set.error(), "directory {}", folder);
   return {};
 }
 

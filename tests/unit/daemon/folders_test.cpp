@@ -279,6 +279,43 @@ TEST_F(Folders, WhatRootTookMustBeReachableForFlightd) {
   EXPECT_EQ(why_not(), "taken");
 }
 
+// FUSE, NFS with root_squash. In an earlier version the advice was to open the directories above.
+TEST_F(Folders, AChownThatIsRefusedIsNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  identity_ = Identity{.uid = 65534, .gid = 65534, .user = "nobody"};
+  ASSERT_EQ(::chmod(root_.c_str(), 0711), 0);
+  auto take = test::with_failing_calls(
+      SYS_fchown, [this] { return take_state_as_root(state_, identity_); }, EPERM);
+  ASSERT_TRUE(take) << take.error().what;
+  const auto why_not = look_as(identity_, [&] {
+    const auto taken = (*take)();
+    return taken ? std::string("taken") : taken.error().what;
+  });
+  EXPECT_THAT(why_not.value_or(""),
+              AllOf(HasSubstr("user nobody cannot use " + state_ + "/snapshots: it belongs to user 0"),
+                    HasSubstr("(chown)"), Not(HasSubstr("above it"))));
+}
+
+// mkdir(2) under a umask of 022 takes g+w, which the broker needs, and then the mode cannot be changed.
+TEST_F(Folders, WhereChmodIsRefusedTheUmaskDoesNotMatterOrItIsNamed) {
+  const mode_t before = ::umask(022);
+  if (::geteuid() == 0) {
+    auto take = test::with_failing_calls(
+        SYS_fchmod, [this] { return take_state_as_root(state_, identity_); }, EPERM);
+    ASSERT_TRUE(take) << take.error().what;
+    const auto taken = (*take)();
+    EXPECT_TRUE(taken) << taken.error().what;
+    EXPECT_EQ(mode_of(state_ + "/snapshots"), 0770U);
+  }
+  const std::string other = root_ + "/other";
+  const auto taken = test::with_failing_calls(
+      SYS_fchmod, [&] { return take_state_folder(other, identity_); }, EPERM);
+  ::umask(before);
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_THAT(taken->warnings,
+              testing::ElementsAre(AllOf(HasSubstr(other + "/snapshots keeps mode 0750"), HasSubstr("chmod 0770"))));
+}
+
 TEST_F(Folders, WithoutATaskTheErrorSaysWhatToRaise) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root starts a process for it";
   const auto take = test::without_tasks([this] { return take_state_as_root(state_, identity_); });
