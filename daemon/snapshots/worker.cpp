@@ -120,7 +120,9 @@ void SnapshotWorker::wait_for_request(std::unique_lock<std::mutex>& lock) {
   const bool moved = std::exchange(moved_, false);
   if (moved) files_.forget_spare();
   urgent_.begin();
-  if (!std::exchange(refill_, false) && !moved && clock_.wait_for(wake_, lock, kSpareAfter, wanted)) return;
+  // A request that waits while the store has moved goes first: the disk may be slow, and the broker is the same one.
+  const bool fill_first = std::exchange(refill_, false) || (moved && !wanted());
+  if (!fill_first && clock_.wait_for(wake_, lock, kSpareAfter, wanted)) return;
   urgent_.end();
   lock.unlock();
   const bool filled = callbacks_.store_usable() && files_.fill_spare();

@@ -101,7 +101,8 @@ class SnapshotWorker {
   void request(SnapshotRequest request);
   // Any thread: requests the spare files for a last snapshot again, from the next broker.
   void broker_is_back();
-  // Any thread: the store's name leads to another directory; the spare files are made there.
+  // Any thread: the store's name leads to another directory; the spare files are made there, after a request that
+  // waits.
   void folder_changed();
   // Finishes the running snapshot (ends its wait for `post`), refuses the waiting one, ends the thread.
   void stop();

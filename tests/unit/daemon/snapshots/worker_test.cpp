@@ -286,6 +286,21 @@ TEST_F(SnapshotWorkerTest, ADirectoryInPlaceOfTheNumbersFileIsReportedOnce) {
   EXPECT_THAT(bench_.warnings(), testing::ElementsAre(HasSubstr("/.seq is a directory")));
 }
 
+// The disk of the new directory may be slow.
+TEST_F(SnapshotWorkerTest, ARequestThatWaitsGoesBeforeTheSpareFilesOfAMovedStore) {
+  start();
+  std::vector<std::ptrdiff_t> asked;
+  bench_.on_ended = [&](const Result<Sidecar>&) { asked.push_back(broker().asked(Request::spare)); };
+  auto first = bench_.ask_and_hold(by_person());
+  auto second = bench_.ask(by_person());
+  bench_.worker->folder_changed();
+  bench_.begin.open();
+  EXPECT_TRUE(answer_of(first));
+  EXPECT_TRUE(answer_of(second));
+  EXPECT_THAT(asked, testing::ElementsAre(2, 2));
+  EXPECT_TRUE(soon([this] { return broker().asked(Request::spare) == 4; })) << "they are made afterwards";
+}
+
 // After five seconds, and another 200 ms without a request.
 TEST_F(SnapshotWorkerTest, SpareFilesThatAreRefusedAreRequestedAgain) {
   constexpr std::chrono::nanoseconds kRetry = 5s, kQuietFor = 200ms;
