@@ -39,6 +39,15 @@ Result<void> remove_dead_socket(const std::string& path, const UnixAddress& addr
   return {};
 }
 
+Failure not_bound(int error_number, const std::string& path) {
+  if (error_number == EROFS)
+    return fail(std::errc::read_only_file_system,
+                "cannot make the socket {}: its file system is read-only; mount it writable, or use another "
+                "--runtime-dir (--socket of flightd-broker)",
+                path);
+  return sys_error(error_number, "bind the socket {}", path);
+}
+
 // Creates the file with its final mode: if others may not connect, it never has another mode.
 Result<void> bind_to(int socket, const std::string& path, const UnixAddress& address, mode_t mode) {
   const bool owner_only = mode == kOwnerOnly;
@@ -46,7 +55,7 @@ Result<void> bind_to(int socket, const std::string& path, const UnixAddress& add
   const int bound = ::bind(socket, address.raw(), address.size());
   const int error_number = errno;
   if (owner_only) ::umask(old_mask);
-  if (bound != 0) return sys_error(error_number, "bind the socket {}", path);
+  if (bound != 0) return not_bound(error_number, path);
   if (!owner_only && ::chmod(path.c_str(), mode) != 0) return sys_error(errno, "chmod {:04o} {}", mode, path);
   return {};
 }

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,9 +12,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/unit/base/failing_listings.hpp"
+
 namespace flight {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 
 class UnixSocketTest : public testing::Test {
@@ -79,6 +83,15 @@ TEST_F(UnixSocketTest, AListenerIsNotReplacedAndADeadOneIs) {
   }
   ASSERT_TRUE(std::filesystem::exists(path_));
   EXPECT_TRUE(listen_on(path_, kPrivate));
+}
+
+TEST_F(UnixSocketTest, AReadOnlyDirectoryIsNamedWithTheOption) {
+  const auto refused = test::with_failing_calls(
+      SYS_bind, [this] { return listen_on(path_, kPublic); }, EROFS);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().errno_value(), EROFS);
+  EXPECT_THAT(refused.error().what,
+              AllOf(HasSubstr(path_), HasSubstr("read-only"), HasSubstr("another --runtime-dir")));
 }
 
 TEST_F(UnixSocketTest, AFullQueueIsAListener) {
