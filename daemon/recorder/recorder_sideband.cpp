@@ -48,6 +48,7 @@ void RecorderThread::take_batch(std::size_t first, std::size_t end, EventTime co
   const EventTime now_ns = monotonic_now();
   if (drained_.empty() && !strangers_.due(now_ns) && !intake_.due()) return;
   drained_bytes_ += drained_.size();
+  intake_.skim(drained_);  // before the passes that cost more
   cut_ += cut_to_content(drained_);
   clear_build_id_marks(drained_);
   strangers_.sift(drained_, now_ns);

@@ -54,17 +54,18 @@ void Intake::note_time(std::span<std::byte> record) {
   const auto trailer = parse_trailer(record);
   if (!trailer || trailer->cpu >= kMostCpus) return;
   if (trailer->cpu >= last_of_cpu_.size()) last_of_cpu_.resize(trailer->cpu + 1);
-  EventTime& last_ns = last_of_cpu_[trailer->cpu];
+  CpuRecord& last = last_of_cpu_[trailer->cpu];
+  const EventTime last_ns = last.time_ns;
   if (trailer->reserved == 0 && lost_fields(record)) lost(last_ns, trailer->time_ns);
   if (last_ns != 0 && trailer->reserved == 0 && lost_fields(record)) {
     std::memcpy(record.data() + sizeof(perf_event_header), &last_ns, sizeof last_ns);
     std::memcpy(record.data() + record.size() - sizeof(Trailer) + offsetof(Trailer, reserved), &kLostSince,
                 sizeof kLostSince);
   }
-  last_ns = trailer->time_ns;
+  last = {.time_ns = trailer->time_ns, .id = trailer->id};
 }
 
-EventTime Intake::last_of(std::uint32_t cpu) const { return cpu < last_of_cpu_.size() ? last_of_cpu_[cpu] : 0; }
+EventTime Intake::last_of(std::uint32_t cpu) const { return cpu < last_of_cpu_.size() ? last_of_cpu_[cpu].time_ns : 0; }
 
 // Processes without records for a second are removed.
 void Intake::next_second(EventTime now_ns) {
@@ -78,6 +79,7 @@ void Intake::next_second(EventTime now_ns) {
     process.now = 0;
     process.maps_now = 0;
     process.names_now = 0;
+    process.cgroups_now = 0;
     if (process.before != 0 || process.has_open_names()) {
       ++one;
       continue;
@@ -94,6 +96,7 @@ void Intake::free(const Process& process) {
 bool Intake::keep(std::span<const std::byte> record) {
   const auto header = load<perf_event_header>(record.data());
   if (record.size() < kBodyOffset + 16 + sizeof(Trailer)) return true;
+  if (header.type == PERF_RECORD_CGROUP) return keep_cgroup(record);
   if (header.type != PERF_RECORD_FORK && header.type != PERF_RECORD_EXIT && header.type != PERF_RECORD_COMM &&
       header.type != PERF_RECORD_MMAP2)
     return true;
@@ -131,6 +134,20 @@ bool Intake::keep_name(std::span<const std::byte> record, std::uint32_t pid, Pro
   process.renames->drop(*comm, parse_trailer(record)->time_ns, process.began_ns, additions_);
   if (first) renaming_.push_back(pid);
   open_names_ += is_open ? 0 : 1;
+  return false;
+}
+
+// Of a path that is dropped nothing is lost but the name: no other cgroup of this boot has the same id.
+bool Intake::keep_cgroup(std::span<const std::byte> record) {
+  const Trailer trailer = *parse_trailer(record);
+  if (processes_.size() >= kMostProcesses && !processes_.contains(trailer.pid)) forget_all();
+  Process& process = processes_[trailer.pid];
+  ++process.now;
+  ++all_now_;
+  if (++process.cgroups_now <= kCgroupsPerSecond) return true;
+  ++cgroups_left_out_;
+  cgroups_left_out_ns_ = std::max(cgroups_left_out_ns_, trailer.time_ns);
+  doubted_ns_ = std::max(doubted_ns_, trailer.time_ns);
   return false;
 }
 
@@ -178,6 +195,9 @@ void Intake::report_floods() {
                 {.pid = pid, .tid = pid, .time_ns = renames.left_out_ns});
   }
   renaming_.clear();
+  if (cgroups_left_out_ == 0) return;
+  append_note(additions_, {.kind = NoteKind::cgroups, .count = std::exchange(cgroups_left_out_, 0)},
+              {.time_ns = cgroups_left_out_ns_});
 }
 
 void Intake::looking() {

@@ -4,7 +4,9 @@
 // most kMapsPerSecond new mappings a second into the log. Of the others only the ranges are kept: they are called
 // kLostName from then on, and a look at the process must find what is there.
 //
-// So are the names that a process gives its tasks beyond kNamesPerSecond (renames.hpp).
+// So are the names that a process gives its tasks beyond kNamesPerSecond (renames.hpp). One task can write 700,000 of
+// them a second, so skim() takes out most of them before any other pass over the records. The paths of the cgroups that
+// a process makes beyond kCgroupsPerSecond are dropped, too: their ids stay without a name until a scan finds them.
 //
 //   mapping      kept │ equal: dropped │ another: kept │ … the 1001st: dropped      scan asked │ dropped again
 //   log, tracker  A   │       A        │       B       │ [lost] in its range               C  │ [lost] again
@@ -16,6 +18,7 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "libcore/base/clock.hpp"
@@ -29,6 +32,7 @@ class Intake {
  public:
   static constexpr std::uint32_t kMapsPerSecond = 1000;
   static constexpr std::uint32_t kNamesPerSecond = 1000;
+  static constexpr std::uint32_t kCgroupsPerSecond = 1000;
   static constexpr std::size_t kMostOpenNames = 8192;  // tasks; the names of others are kept
   static constexpr std::size_t kMostMappings = 32;     // remembered for one process
   static constexpr std::uint32_t kMostCpus = 8192;
@@ -40,6 +44,9 @@ class Intake {
     std::uint64_t records = 0, all = 0;
   };
 
+  // Removes from drained records the names that sift() would drop without any other consequence: nearly all of a task
+  // that goes on renaming itself. Call it first: it costs a few ns for each record.
+  void skim(RecordBuffer& records);
   // Removes repetitions and mappings beyond the limit, and adds what follows from that; `records`: whole ones. A LOST
   // record gets the begin of its gap, because the record before it may be removed. `complete_ns`: no older record will
   // come; 0: unknown.
@@ -58,7 +65,7 @@ class Intake {
   void looking();
   // A scan that was requested at that time has been merged.
   void looked(EventTime asked_ns) { looked_ns_ = asked_ns; }
-  // Mappings are in doubt until the next scan.
+  // Mappings are in doubt, or cgroups have no path, until the next scan.
   [[nodiscard]] bool wants_scan() const { return doubted_ns_ > looked_ns_; }
 
  private:
@@ -83,7 +90,7 @@ class Intake {
   };
   struct Process {
     std::uint32_t parent = 0;  // 0: not forked lately
-    std::uint32_t maps_now = 0, names_now = 0;
+    std::uint32_t maps_now = 0, names_now = 0, cgroups_now = 0;
     std::uint64_t now = 0, before = 0;  // records
     EventTime began_ns = 0;             // its last exec, FORK or EXIT
     EventTime kept_ns = 0;              // the newest mapping in the log
@@ -98,10 +105,17 @@ class Intake {
   void next_second(EventTime now_ns);
   [[nodiscard]] bool keep(std::span<const std::byte> record);
   [[nodiscard]] bool keep_name(std::span<const std::byte> record, std::uint32_t pid, Process& process);
+  [[nodiscard]] bool keep_cgroup(std::span<const std::byte> record);
   void put_names_back(EventTime complete_ns);
   void free(const Process& process);
   void forget_all();
   void report_floods();
+
+  // intake_skim.cpp
+  struct Skimmed;
+  [[nodiscard]] bool is_to_skim(std::span<const std::byte> record, Skimmed& last,
+                                std::unordered_set<std::uint32_t>& executed);
+  void drop_name(std::span<const std::byte> record, const Skimmed& skimmed);
 
   // intake_maps.cpp
   [[nodiscard]] bool keep_map(std::span<const std::byte> record, std::uint32_t pid, Process& process);
@@ -121,7 +135,13 @@ class Intake {
   std::size_t open_names_ = 0;           // tasks whose names are being dropped, of all processes
   RecordBuffer additions_;
   std::size_t spare_bytes_ = 0;
-  std::vector<EventTime> last_of_cpu_;
+  struct CpuRecord {
+    EventTime time_ns = 0;
+    std::uint64_t id = 0;  // of the event
+  };
+  std::vector<CpuRecord> last_of_cpu_;
+  std::uint64_t cgroups_left_out_ = 0;  // since the last report
+  EventTime cgroups_left_out_ns_ = 0;
   EventTime second_ns_ = 0;
   EventTime doubted_ns_ = 0, looked_ns_ = 0;
   EventTime complete_from_ns_ = 0;          // no record is known to be missing since then

@@ -35,13 +35,32 @@ void Renames::drop(const CommRecord& comm, EventTime time_ns, EventTime began_ns
     task.changes[time_ns] = true;
     put_lost_name(comm.pid, comm.tid, time_ns, additions);
   }
+  note_dropped(task, comm.name, time_ns);
+}
+
+void Renames::note_dropped(Open& task, std::string_view name, EventTime time_ns) {
   if (time_ns >= task.last_ns) {
     task.last_ns = time_ns;
     task.last = {};
-    std::copy_n(comm.name.begin(), std::min(comm.name.size(), task.last.size() - 1), task.last.begin());
+    std::copy_n(name.begin(), std::min(name.size(), task.last.size() - 1), task.last.begin());
   }
   ++left_out;
   left_out_ns = std::max(left_out_ns, time_ns);
+}
+
+Renames::Lost Renames::lost_at(std::uint32_t tid, EventTime time_ns) {
+  const auto place = open_.find(tid);
+  if (place == open_.end()) return {};
+  const auto& changes = place->second.changes;
+  const auto next = changes.upper_bound(time_ns);
+  if (next == changes.begin() || !std::prev(next)->second) return {};
+  return {.task = &place->second,
+          .from_ns = std::prev(next)->first,
+          .until_ns = next == changes.end() ? ~EventTime{0} : next->first};
+}
+
+void Renames::drop_in(const Lost& lost, std::string_view name, EventTime time_ns) {
+  note_dropped(*lost.task, name, time_ns);
 }
 
 void Renames::exec(std::uint32_t pid, EventTime time_ns, RecordBuffer& additions) {

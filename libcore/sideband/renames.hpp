@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -26,6 +27,13 @@ class Renames {
  public:
   static constexpr EventTime kQuietNs = 50'000'000;
 
+  // A task whose names are being dropped.
+  struct Open {
+    std::map<EventTime, bool> changes;  // in the log; true: to kLostName
+    EventTime last_ns = 0;
+    std::array<char, 16> last{};  // NUL-terminated
+  };
+
   // A name is in the log.
   void keep(std::uint32_t tid, EventTime time_ns) { kept_.push_back({tid, time_ns}); }
   // An exec's name, which is always kept: names that were dropped may have followed it.
@@ -35,6 +43,15 @@ class Renames {
   // Whether names of this task are being dropped.
   [[nodiscard]] bool is_open(std::uint32_t tid) const { return open_.contains(tid); }
   [[nodiscard]] std::size_t count_open() const { return open_.size(); }
+  // A time in which a task is called kLostName: one more name of that time changes only which one is put back. Valid
+  // until another function is called; null: there is none.
+  struct Lost {
+    Open* task = nullptr;
+    EventTime from_ns = 0, until_ns = 0;
+  };
+  [[nodiscard]] Lost lost_at(std::uint32_t tid, EventTime time_ns);
+  // As drop(), for a time in `lost`.
+  void drop_in(const Lost& lost, std::string_view name, EventTime time_ns);
   // No older record than `complete_ns` will come: puts back the last names of the tasks that are quiet.
   void put_back(std::uint32_t pid, EventTime complete_ns, RecordBuffer& additions);
 
@@ -46,11 +63,7 @@ class Renames {
     std::uint32_t tid = 0;
     EventTime time_ns = 0;
   };
-  struct Open {
-    std::map<EventTime, bool> changes;  // in the log; true: to kLostName
-    EventTime last_ns = 0;
-    std::array<char, 16> last{};  // NUL-terminated
-  };
+  void note_dropped(Open& task, std::string_view name, EventTime time_ns);
   std::vector<Kept> kept_;                        // a dropped name may be older
   std::unordered_map<std::uint32_t, Open> open_;  // by tid
 };

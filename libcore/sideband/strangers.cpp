@@ -36,11 +36,13 @@ bool Strangers::due(EventTime now_ns) const {
 
 void Strangers::sift(RecordBuffer& records, EventTime now_ns) {
   std::size_t kept = 0, done = 0;
+  std::uint64_t known = 0;  // the id of the last record of ours: those of one ring have the same
   for (auto record = next_record(records); !record.empty(); record = next_record(std::span(records).subspan(done))) {
     const std::size_t size = record.size();
     const auto trailer = parse_trailer(record);
-    const bool ours =
-        (trailer && ids_.contains(trailer->id)) || load<perf_event_header>(record.data()).type == PERF_RECORD_LOST;
+    const bool is_known = trailer && ((known != 0 && trailer->id == known) || ids_.contains(trailer->id));
+    if (is_known) known = trailer->id;
+    const bool ours = is_known || load<perf_event_header>(record.data()).type == PERF_RECORD_LOST;
     if (!ours) {
       held_.push_back({now_ns, trailer ? trailer->id : 0, RecordBuffer(record.begin(), record.end())});
       held_bytes_ += size;

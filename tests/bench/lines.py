@@ -169,6 +169,24 @@ class Lines:
         self.row("tracker in a flood of mappings, % of one CPU", f"{share:.1f}", "—", "—", "≤ 15, nothing lost",
                  f"a thread on each CPU toggles mprotect(PROT_EXEC), {rate:.0f} MMAP2 records/s, {took:.0f} s, the recorder thread's own "
                  f"time; sideband {'was lost' if stale else 'whole'}", share <= 15 and not stale)
+        self.renames()
+
+    def renames(self):
+        """One thread on each CPU gives itself names as fast as it can."""
+        seconds = 3 if self.options.quick else 10
+        with Flightd(self, "2M", [{"event": "cycles", "frequency": 99, "stack": "fp"}]) as flightd:
+            begin, before = time.monotonic(), self.recorder_seconds(flightd)
+            renamers = [subprocess.Popen([self.build / "tests/e2e/loads/renamer", str(cpu), str(seconds)],
+                                         stdout=subprocess.PIPE, text=True) for cpu in CPUS]
+            texts = [renamer.communicate()[0] for renamer in renamers]
+            took = time.monotonic() - begin
+            share = (self.recorder_seconds(flightd) - before) / took * 100
+            rate = sum(int(re.search(r"renamed (\d+)", text).group(1)) for text in texts) / took
+            stale = flightd.snapshot()["tracker"]["stale"]
+        self.figures["renames"] = {"cpu_percent": share, "records_per_second": rate}
+        self.row("tracker in a flood of names, % of one CPU", f"{share:.1f}", "—", "—", "≤ 15, nothing lost",
+                 f"a thread on each CPU calls prctl(PR_SET_NAME), {rate:.0f} COMM records/s, {took:.0f} s, the recorder thread's own "
+                 f"time; sideband {'was lost' if stale else 'whole'}", share <= 15 and not stale)
 
     def full_file(self, compression):
         """One of ours and one of perf's at the same time, 2 × 16 MiB of the same events; perf's first dump, as a later -z one cannot be read."""
