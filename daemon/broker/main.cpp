@@ -2,11 +2,12 @@
 // flightd-broker: opens flightd's perf events and holds them. flightd starts it with a socketpair (--fd), or it is a
 // service that outlives flightd (--socket). The process that has the privileges takes no parameters.
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -93,19 +94,53 @@ Result<UniqueFd> take_signals_of_service() {
   }
 }
 
-// Takes the inherited end of flightd's socketpair. All other inherited descriptors are closed: a copy of flightd's own
-// end would hide the death of flightd.
-Result<UniqueFd> take_client(int number) {
+struct Inherited {
+  UniqueFd client, end;
+};
+
+// All other inherited descriptors are closed: a copy of flightd's own end would hide the death of flightd.
+void close_others(const Inherited& inherited) {
+  std::array<int, 2> kept{inherited.end.get(), inherited.client.get()};
+  std::sort(kept.begin(), kept.end());
+  int from = STDERR_FILENO + 1;
+  for (const int one : kept) {
+    while (from < one) ::close(from++);
+    from = std::max(from, one + 1);
+  }
+  close_inherited(from);
+}
+
+// Takes the inherited end of flightd's socketpair, and that of its pipe, if there is one.
+Result<Inherited> take_inherited(const BrokerOptions& options) {
   int type = 0;
   socklen_t size = sizeof type;
-  if (::getsockopt(number, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
-    return sys_error(errno, "--fd {}: this is not a socket passed by flightd", number);
+  if (::getsockopt(options.fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0)
+    return sys_error(errno, "--fd {}: this is not a socket passed by flightd", options.fd);
   if (type != SOCK_SEQPACKET)
-    return fail(std::errc::invalid_argument, "--fd {}: it is not a SOCK_SEQPACKET socket", number);
-  UniqueFd client(::fcntl(number, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-  if (!client) return sys_error(errno, "duplicate --fd {}", number);
-  close_inherited(STDERR_FILENO + 1, client.get());
-  return client;
+    return fail(std::errc::invalid_argument, "--fd {}: it is not a SOCK_SEQPACKET socket", options.fd);
+  Inherited out{.client = UniqueFd(::fcntl(options.fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)), .end = {}};
+  if (!out.client) return sys_error(errno, "duplicate --fd {}", options.fd);
+  struct stat info {};
+  if (options.end_fd >= 0 && (::fstat(options.end_fd, &info) != 0 || !S_ISFIFO(info.st_mode)))
+    return fail(std::errc::invalid_argument, "--end-fd {}: this is not a pipe passed by flightd", options.end_fd);
+  if (options.end_fd >= 0) {
+    out.end.reset(::fcntl(options.end_fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (!out.end) return sys_error(errno, "duplicate --end-fd {}", options.end_fd);
+  }
+  close_others(out);
+  return out;
+}
+
+// In addition to the check for the end of the connection: when flightd's end of the pipe is closed, the kernel kills
+// this process, whatever it is doing, and also while it is stopped (fcntl(2), F_SETSIG). PR_SET_PDEATHSIG would not do:
+// for it the kernel asks whether flightd may kill(2) this process, and flightd has changed its user.
+Result<void> die_with(const UniqueFd& end) {
+  if (!end) return {};
+  const int flags = ::fcntl(end.get(), F_GETFL);
+  if (flags < 0 || ::fcntl(end.get(), F_SETOWN, ::getpid()) != 0 || ::fcntl(end.get(), F_SETSIG, SIGKILL) != 0 ||
+      ::fcntl(end.get(), F_SETFL, flags | O_ASYNC) != 0)
+    return sys_error(errno, "arrange that the broker ends with flightd");
+  return {};
 }
 
 // Drops the privileges that are not needed. The helpers and the threads are made without them, and the helpers first:
@@ -145,11 +180,12 @@ int start_status(const Service& service) {
 }
 
 int serve_own_client(const BrokerOptions& options) {
-  auto client = take_client(options.fd);
-  if (!client) {
-    log::error("{}", client.error().what);
+  const auto inherited = take_inherited(options);
+  if (!inherited) {
+    log::error("{}", inherited.error().what);
     return kUsage;
   }
+  if (auto arranged = die_with(inherited->end); !arranged) log::warn("{}", arranged.error().what);
   auto spare = std::make_unique<SpareDescriptors>();
   const auto kept = spare->take_at_start();
   const auto stop = kept ? take_signals(true) : Result<UniqueFd>(propagate(kept.error()));
@@ -160,12 +196,10 @@ int serve_own_client(const BrokerOptions& options) {
     log::error("{}{}", threads.error().what, descriptor_advice(threads.error()));
     return kFailed;
   }
-  // In addition to the check for the end of the connection: the broker dies with flightd, whatever it is doing.
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::unsetenv("NOTIFY_SOCKET");  // flightd's, should it have one
   Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads), std::move(spare),
                                    ConfigReader::kByHand, stop->get());
-  (void)service.serve(client->get(), stop->get(), nullptr);
+  (void)service.serve(inherited->client.get(), stop->get(), nullptr);
   end_helpers(helpers);
   return start_status(service);
 }

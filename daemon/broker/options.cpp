@@ -79,6 +79,11 @@ ParsedOptions parse_options(int argc, char** argv) {
                  ->type_name("N")
                  ->option_text("N")
                  ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--end-fd", options.end_fd, "die when the other end of this inherited pipe is closed")
+      ->type_name("N")
+      ->option_text("N")
+      ->check(CLI::Range(0, 1 << 20))
+      ->needs(fd);
   auto* socket =
       app.add_option("--socket", options.socket,
                      "listen on this path and serve one client at a time; ignored if systemd passes a socket")

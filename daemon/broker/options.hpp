@@ -13,8 +13,9 @@
 namespace flight::broker {
 
 struct BrokerOptions {
-  int fd = -1;              // one client on an inherited socket; or
-  std::string socket;       // serve one client at a time on this path; empty: on the socket passed by systemd
+  int fd = -1;         // one client on an inherited socket; or
+  int end_fd = -1;     // with fd: the reading end of a pipe whose other end is closed when the client ends; or none
+  std::string socket;  // serve one client at a time on this path; empty: on the socket passed by systemd
   std::string runtime_dir;  // directory of the socket; created, 0700, owned by the client
   uid_t client_uid = 0;     // the user that may connect
   std::string config;       // empty: the default directories

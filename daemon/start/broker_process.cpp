@@ -7,18 +7,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <thread>
+#include <vector>
 
+#include "daemon/log/log.hpp"
 #include "libcore/base/not_started.hpp"
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight::daemon {
 namespace {
 
-constexpr std::chrono::seconds kEndWait(5);
+// It takes some ms, and 0.1 s with a helper that hangs.
+constexpr std::chrono::seconds kEndWait(3);
+constexpr std::chrono::seconds kKilledWithin(1);
 
 Result<std::string> find_broker() {
   std::error_code error;
@@ -38,9 +43,20 @@ Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& connect
   if (!program) return propagate(program.error());
   auto pair = socket_pair(SOCK_SEQPACKET);
   if (!pair) return wrap(pair.error(), "start {}", *program);
+  std::array<int, 2> ends{-1, -1};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return sys_error(errno, "make a pipe to {}", *program);
+  const UniqueFd its_end(ends[0]);
+  UniqueFd end(ends[1]);
 
-  std::vector<std::string> words{*program,        "--fd",    fmt::format("{}", pair->other.get()), "--state-dir",
-                                 setup.state_dir, "--group", fmt::format("{}", setup.group)};
+  std::vector<std::string> words{*program,
+                                 "--fd",
+                                 fmt::format("{}", pair->other.get()),
+                                 "--end-fd",
+                                 fmt::format("{}", its_end.get()),
+                                 "--state-dir",
+                                 setup.state_dir,
+                                 "--group",
+                                 fmt::format("{}", setup.group)};
   if (!setup.config_file.empty()) {
     words.emplace_back("--config");
     words.push_back(setup.config_file);
@@ -52,24 +68,31 @@ Result<BrokerProcess> BrokerProcess::start(const Setup& setup, UniqueFd& connect
   const pid_t pid = ::fork();
   if (pid < 0) return not_started(errno, "the broker, " + *program);
   if (pid == 0) {
-    ::fcntl(pair->other.get(), F_SETFD, 0);
+    for (const int kept : {pair->other.get(), its_end.get()}) ::fcntl(kept, F_SETFD, 0);
     ::execv(arguments[0], arguments.data());
     ::_exit(127);
   }
   connection = std::move(pair->own);
-  return BrokerProcess(pid);
+  return BrokerProcess(pid, std::move(end));
+}
+
+bool BrokerProcess::ends_within(std::chrono::milliseconds time) const {
+  const auto deadline = std::chrono::steady_clock::now() + time;
+  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return true;
 }
 
 BrokerProcess::~BrokerProcess() {
-  if (pid_ <= 0) return;
-  const auto deadline = std::chrono::steady_clock::now() + kEndWait;
-  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > deadline) {
-      ::kill(pid_, SIGKILL);  // may be refused after the drop; the end of the connection stops the broker anyway
-      return;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  if (pid_ <= 0 || ends_within(kEndWait)) return;
+  log::warn("flightd-broker (pid {}) has not ended within {} s: it is killed", pid_, kEndWait.count());
+  end_.reset();
+  if (ends_within(kKilledWithin)) return;
+  log::error(
+      "flightd-broker (pid {}) is left behind with its events: the kernel has not ended it within {} s of SIGKILL",
+      pid_, kKilledWithin.count());
 }
 
 }  // namespace flight::daemon

@@ -30,6 +30,29 @@ TEST(Kill, OwnBrokerEndsWithFlightd) {
   EXPECT_TRUE(wait_until([&] { return !process_exists(children[0]); }, 20s)) << "broker " << children[0] << " is left";
 }
 
+// A stopped process does not see the end of a connection, and flightd, which is nobody, may not kill root's.
+TEST(Kill, AStoppedBrokerEndsWithItsFlightd) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
+  const pid_t broker = daemon.broker_pid();
+  ASSERT_EQ(kill(broker, SIGSTOP), 0);
+  daemon.process().kill();
+  EXPECT_TRUE(wait_until([&] { return !process_exists(broker); }, 20s)) << "broker " << broker << " is left";
+}
+
+TEST(KillLong, AStoppedBrokerIsKilledWhenFlightdHasWaitedForIt) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
+  const pid_t broker = daemon.broker_pid();
+  ASSERT_EQ(kill(broker, SIGSTOP), 0);
+  daemon.process().signal(SIGTERM);
+  EXPECT_EQ(daemon.process().wait(20s), 0);
+  EXPECT_THAT(daemon.log(), testing::HasSubstr(fmt::format("flightd-broker (pid {}) has not ended within", broker)));
+  EXPECT_TRUE(wait_until([&] { return !process_exists(broker); }, 20s)) << "broker " << broker << " is left";
+}
+
 // `timeout` and Ctrl-C signal both processes: the current snapshot is still finished, and its sidecar says what is
 // missing.
 TEST(Kill, SigtermToBothFinishesTheSnapshotUnderWay) {

@@ -156,6 +156,25 @@ TEST_F(BrokerLife, AReloadMendsABadStart) {
   EXPECT_EQ(wait_for_end(), 0);
 }
 
+// Nobody may send it a signal: its flightd has changed its user. A stopped process does not see the end of a
+// connection.
+TEST_F(BrokerLife, AStoppedOneDiesWithTheOtherEndOfItsPipe) {
+  write_config(calls_config());
+  std::array<int, 2> sockets{-1, -1}, ends{-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()), 0);
+  client_.emplace(UniqueFd(sockets[0]));
+  const UniqueFd theirs(sockets[1]);
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd their_end(ends[0]);
+  UniqueFd end(ends[1]);
+  pid_ = test::spawn(words({"--fd", std::to_string(theirs.get()), "--end-fd", std::to_string(their_end.get())}),
+                     folder_ / "stderr", theirs.get(), [&their_end] { ::fcntl(their_end.get(), F_SETFD, 0); });
+  ASSERT_TRUE(client_->attach()) << errors();
+  ASSERT_EQ(::kill(pid_, SIGSTOP), 0);
+  end.reset();
+  EXPECT_EQ(wait_for_end(), 128 + SIGKILL);
+}
+
 TEST_F(BrokerLife, UsageErrorsAre2) {
   write_config(calls_config());
   for (const std::vector<std::string>& more :
@@ -164,6 +183,7 @@ TEST_F(BrokerLife, UsageErrorsAre2) {
                                              {"--fd", "x"},
                                              {"--fd", "999"},
                                              {"--fd", "0"},
+                                             {"--end-fd", "0"},
                                              {"--nonsense"},
                                              {"--socket", "/x", "--client-uid", "no-such-user"},
                                              {"--socket", "/x", "--client-uid", "4294967295"}}) {
