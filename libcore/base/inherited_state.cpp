@@ -6,24 +6,47 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
 
 #include "libcore/base/kernel_file.hpp"
 
 namespace flight {
 namespace {
 
-constexpr rlim_t kStackBytes = 8U << 20U;  // the kernel's default; memory is taken only where it is touched
+constexpr rlim_t kStackBytes = 8U << 20U;         // the kernel's default; memory is taken only where it is touched
+constexpr rlim_t kLeastStackBytes = 128U << 10U;  // of the main thread
+
+// The main thread would get SIGSEGV somewhere. It has no stack to waste here either.
+[[noreturn]] void end_for_lack_of_stack(rlim_t bytes) {
+  std::array<char, 256> text{};
+  const int length = std::snprintf(
+      text.data(), text.size(),
+      "%s: the stack may have at most %llu KiB (the hard limit RLIMIT_STACK), and at least %llu are needed: raise it "
+      "(ulimit -Hs, LimitSTACK= of a unit)\n",
+      program_invocation_short_name, static_cast<unsigned long long>(bytes >> 10U),
+      static_cast<unsigned long long>(kLeastStackBytes >> 10U));
+  if (length > 0)
+    (void)!::write(STDERR_FILENO, text.data(), std::min(text.size() - 1, static_cast<std::size_t>(length)));
+  ::_exit(1);
+}
 
 // glibc gives each thread the stack that RLIMIT_STACK has at the start, and a main thread can grow up to its present
 // value. Threads get theirs also where the hard limit forbids to raise it.
 void settle_stacks() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < kStackBytes) {
-    limit.rlim_cur = std::min(kStackBytes, limit.rlim_max);
-    ::setrlimit(RLIMIT_STACK, &limit);
+    const rlimit usual{.rlim_cur = kStackBytes, .rlim_max = std::max(kStackBytes, limit.rlim_max)};
+    if (::setrlimit(RLIMIT_STACK, &usual) != 0) {  // that is above the hard limit, and takes CAP_SYS_RESOURCE
+      if (limit.rlim_max < kLeastStackBytes) end_for_lack_of_stack(limit.rlim_max);
+      limit.rlim_cur = std::min(kStackBytes, limit.rlim_max);
+      ::setrlimit(RLIMIT_STACK, &limit);
+    }
   }
   pthread_attr_t attributes;
   if (::pthread_getattr_default_np(&attributes) != 0) return;

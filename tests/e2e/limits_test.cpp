@@ -374,6 +374,17 @@ TEST_F(LimitsLong, TooFewDescriptorsAtStartAreAnErrorThatNamesTheLimit) {
   EXPECT_GT(refused, 3);
 }
 
+// Root raises it, and without that right the message names it: the main thread would get SIGSEGV somewhere.
+TEST_F(LimitsLong, AHardLimitOfASmallStackIsRaisedOrNamed) {
+  if (sanitized()) return;  // a sanitizer's own start takes more
+  const Arguments small{"prlimit", "--stack=65536:65536"};
+  options_.prefix = small;
+  EXPECT_FALSE(refuses("RLIMIT_STACK"));
+  options_.prefix = {"setpriv", "--bounding-set=-sys_resource", "--"};
+  options_.prefix.insert(options_.prefix.end(), small.begin(), small.end());
+  EXPECT_TRUE(refuses("RLIMIT_STACK"));
+}
+
 TEST_F(Limits, AnUnreadStderrBlocksNothing) {
   const std::string path = folder_ / "stderr";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

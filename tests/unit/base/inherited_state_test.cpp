@@ -138,6 +138,22 @@ TEST(InheritedState, OfACommand) {
             0);
 }
 
+// Without the privilege to raise the hard limit.
+[[noreturn]] void settle_with_a_stack_of(rlim_t bytes) {
+  if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
+  const rlimit stack{bytes, bytes};
+  if (::setrlimit(RLIMIT_STACK, &stack) != 0) ::_exit(3);
+  settle_inherited_state(ProgramKind::command);
+  ::_exit(0);
+}
+
+TEST(InheritedStateDeathTest, AStackThatIsTooSmallIsAnErrorThatNamesTheLimit) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(settle_with_a_stack_of(64U << 10U), testing::ExitedWithCode(1),
+              "the stack may have at most 64 KiB .the hard limit RLIMIT_STACK., and at least 128 are needed: raise it");
+  EXPECT_EXIT(settle_with_a_stack_of(kSmallStack), testing::ExitedWithCode(0), "");
+}
+
 // A sanitizer has a heap of its own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // How much a thread with its stack of 8 MiB and its first allocation take of the address space, in MiB.
