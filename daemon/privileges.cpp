@@ -114,14 +114,15 @@ std::optional<gid_t> find_group(const std::string& name, std::string& notes) {
 
 Result<Identity> find_identity(const std::string& user) {
   Identity out;
-  out.trigger_gid = find_group("flightd-trigger", out.note);
+  // In this order: a directory server that hangs is asked for the one that the machine itself does not have.
   out.trusted_gid = find_group("flightd", out.note);
+  out.trigger_gid = find_group("flightd-trigger", out.note);
   if (::geteuid() != 0) {
     out.uid = ::geteuid();
     out.trusted_uid = out.uid;
     out.gid = ::getegid();
-    const passwd* self = ::getpwuid(out.uid);
-    out.user = self != nullptr ? self->pw_name : fmt::format("uid {}", out.uid);
+    const auto self = user_numbered(out.uid);
+    out.user = self && *self ? (*self)->name : fmt::format("uid {}", out.uid);
     return out;
   }
   auto account = user_named(user);

@@ -385,6 +385,21 @@ TEST_F(LimitsLong, AHardLimitOfASmallStackIsRaisedOrNamed) {
   EXPECT_TRUE(refuses("RLIMIT_STACK"));
 }
 
+// One that flightd can live without is left out, and the other is an error, in time.
+TEST_F(LimitsLong, AUserDatabaseThatHangsIsNamed) {
+  const std::string fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0644), 0);
+  const auto with_fifo_over = [&fifo](const std::string& file) {
+    return Arguments{
+        "unshare", "--mount", "--propagation", "private", "sh", "-c", "mount --bind \"$0\" " + file + " && exec \"$@\"",
+        fifo};
+  };
+  options_.prefix = with_fifo_over("/etc/passwd");
+  EXPECT_TRUE(refuses("a source of passwd in /etc/nsswitch.conf hangs"));
+  options_.prefix = with_fifo_over("/etc/group");
+  EXPECT_FALSE(refuses("a source of group in /etc/nsswitch.conf hangs"));
+}
+
 TEST_F(Limits, AnUnreadStderrBlocksNothing) {
   const std::string path = folder_ / "stderr";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

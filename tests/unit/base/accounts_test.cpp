@@ -7,7 +7,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
+
+#include "tests/unit/hung_mount.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight {
 namespace {
@@ -45,6 +49,33 @@ TEST(Accounts, AFailedLookupIsAnError) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
+// As on a server that hangs: neither a signal nor a limit of the C library ends that.
+TEST(Accounts, ADatabaseThatHangsIsAnErrorThatNamesIt) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
+  test::in_own_mounts([] {
+    constexpr std::chrono::milliseconds kPatience(100);
+    const test::HungMount hung("/etc/passwd");
+    for (int i = 0; i < 3; ++i) {
+      const auto user = user_named("daemon", kPatience);
+      ASSERT_FALSE(user);
+      EXPECT_EQ(user.error().errno_value(), ETIMEDOUT);
+      EXPECT_EQ(user.error().what,
+                "look up the user daemon: no answer within 0.1 s: a source of passwd in /etc/nsswitch.conf hangs");
+    }
+    const auto numbered = user_numbered(2, kPatience);
+    ASSERT_FALSE(numbered);
+    EXPECT_EQ(numbered.error().errno_value(), ETIMEDOUT);
+    EXPECT_EQ(group_named("root").value(), std::optional<gid_t>(0)) << "another database";
+  });
+}
+
+TEST(Accounts, AUserIsFoundByNumberToo) {
+  const auto root = user_numbered(0);
+  ASSERT_TRUE(root && *root);
+  EXPECT_EQ((*root)->name, "root");
+  EXPECT_FALSE(user_numbered(4'000'000'000U).value());
 }
 
 }  // namespace
