@@ -12,6 +12,7 @@
 #include "daemon/start/first_attach.hpp"
 #include "daemon/start/root_state.hpp"
 #include "daemon/start/start_signals.hpp"
+#include "libcore/sysinfo/cpus.hpp"
 #include "libcore/sysinfo/host.hpp"
 
 namespace flight::daemon {
@@ -27,6 +28,14 @@ Unstarted failed_start(Error error) { return Unstarted(StartFailure{.error = std
 Unstarted wrong_config(std::string_view why) {
   return Unstarted(StartFailure{
       .error = fail(std::errc::invalid_argument, "the configuration is wrong: {}", why).value(), .status = kBadConfig});
+}
+
+// If the machine's CPUs cannot be read, the configuration is not to blame.
+Unstarted wrong_workers(const ConfigReader& reader, std::string_view key, const std::string& words,
+                        const Error& error) {
+  if (const auto online = online_cpus(); !online) return failed_start(online.error());
+  return wrong_config(fmt::format("{}: {} \"{}\": {}", reader.file().empty() ? "the configuration" : reader.file(), key,
+                                  words, error.what));
 }
 
 // The broker serves flightd's user only, and SO_PEERCRED is the effective uid at connect(2). So root sets its effective
@@ -78,14 +87,9 @@ tl::expected<Configured, StartFailure> configure(ConfigReader& reader, std::chro
     return failed_start(fail(std::errc::resource_unavailable_try_again, "{}", config.error().text()).value());
   if (!config) return wrong_config(config.error().text());
   auto workers = plan_workers(config->snapshot.workers);
-  if (!workers)
-    return wrong_config(fmt::format("{}: snapshot.workers \"{}\": {}",
-                                    reader.file().empty() ? "the configuration" : reader.file(),
-                                    config->snapshot.workers, workers.error().what));
+  if (!workers) return wrong_workers(reader, "snapshot.workers", config->snapshot.workers, workers.error());
   if (const auto planned = plan_workers(config->record.workers); !planned)
-    return wrong_config(fmt::format("{}: record.workers \"{}\": {}",
-                                    reader.file().empty() ? "the configuration" : reader.file(), config->record.workers,
-                                    planned.error().what));
+    return wrong_workers(reader, "record.workers", config->record.workers, planned.error());
   return Configured{.config = std::move(*config), .workers = std::move(*workers)};
 }
 

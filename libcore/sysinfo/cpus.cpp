@@ -11,6 +11,7 @@
 
 #include "libcore/base/directory.hpp"
 #include "libcore/base/kernel_file.hpp"
+#include "libcore/sysinfo/proc_stat.hpp"
 
 namespace flight {
 namespace {
@@ -114,6 +115,18 @@ std::vector<int> cpus_not_offline(const std::string& root) {
   return std::move(*cpus);
 }
 
+// Without sysfs, as in a chroot: the kernel has a line for each online CPU there.
+std::vector<int> cpus_of_stat(const std::string& root) {
+  std::vector<int> out;
+  const auto text = read_kernel_file(root + "/proc/stat", kMaxSysfsBytes);
+  if (!text) return out;
+  ProcStat stat;
+  parse_proc_stat(*text, stat);
+  for (const CpuTicks& cpu : stat.cpus) out.push_back(cpu.cpu);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 }  // namespace
 
 Result<std::vector<int>> online_cpus(const std::string& root) {
@@ -122,6 +135,8 @@ Result<std::vector<int>> online_cpus(const std::string& root) {
   if (!text && text.error().errno_value() == EREMOTE)
     for (const auto& cpus : {cpus_of_nodes(root), cpus_not_offline(root)})
       if (!cpus.empty()) return cpus;
+  if (!text && text.error().errno_value() != EREMOTE)
+    if (auto cpus = cpus_of_stat(root); !cpus.empty()) return cpus;
   if (!text) return wrap(text.error(), "read the list of online CPUs");
   auto cpus = parse_cpu_list(*text);
   if (!cpus) return wrap(cpus.error(), "{}", path);

@@ -400,6 +400,13 @@ TEST_F(LimitsLong, AUserDatabaseThatHangsIsNamed) {
   EXPECT_FALSE(refuses("a source of group in /etc/nsswitch.conf hangs"));
 }
 
+// The configuration asks for nothing that the machine does not have.
+TEST_F(Limits, WithoutSysfsTheConfigurationIsNotToBlame) {
+  options_.prefix = {
+      "unshare", "--mount", "--propagation", "private", "sh", "-c", "mount -t tmpfs none /sys && exec \"$@\"", "sh"};
+  static_cast<void>(refuses("/sys"));  // 78 would be the status of a wrong configuration
+}
+
 TEST_F(Limits, AnUnreadStderrBlocksNothing) {
   const std::string path = folder_ / "stderr";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);

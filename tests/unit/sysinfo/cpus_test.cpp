@@ -108,6 +108,14 @@ TEST(Cpus, OfAFakeMachineWithAnOfflineCpu) {
   EXPECT_THAT(pmus(tree.root()), ElementsAre(Pair(4U, "cpu")));
 }
 
+TEST(Cpus, WithoutSysfsThoseOfProcStat) {
+  TempTree tree;
+  tree.write("/proc/stat",
+             "cpu  10 0 10 90 0 0 0 0 0 0\ncpu0 5 0 5 45 0 0 0 0 0 0\ncpu3 5 0 5 45 0 0 0 0 0 0\nctxt 1\n");
+  EXPECT_THAT(online_cpus(tree.root()).value(), ElementsAre(0, 3));
+  EXPECT_EQ(available_cpus(tree.root()), 4U);
+}
+
 TEST(Cpus, AnEmptyRootIsAnErrorThatNamesTheFile) {
   TempTree tree;
   const auto online = online_cpus(tree.root());
