@@ -18,6 +18,7 @@
 #include <string_view>
 #include <thread>
 
+#include "libcore/base/close_inherited.hpp"
 #include "libcore/base/unique_fd.hpp"
 
 namespace flight {
@@ -86,7 +87,7 @@ void become_asker() {
   if (null)
     for (const int standard : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null.get(), standard);
   null.reset();
-  ::close_range(STDERR_FILENO + 1, ~0U, 0);
+  close_inherited(STDERR_FILENO + 1);
 }
 
 bool ends_within(pid_t process, std::chrono::milliseconds time) {

@@ -20,6 +20,7 @@ constexpr int kMaxCpus = 65536;
 constexpr std::uint32_t kMaxNodes = 4096;
 constexpr std::size_t kMaxPmus = 4096;
 constexpr std::size_t kMaxSysfsBytes = 1U << 20U;
+constexpr std::size_t kMaxStatBytes = 4U << 20U;  // 8,192 CPUs have 1 MB, and a line has all interrupts
 
 std::string line_of(const std::string& path) {
   auto text = read_kernel_file(path, kMaxSysfsBytes);
@@ -118,7 +119,7 @@ std::vector<int> cpus_not_offline(const std::string& root) {
 // Without sysfs, as in a chroot: the kernel has a line for each online CPU there.
 std::vector<int> cpus_of_stat(const std::string& root) {
   std::vector<int> out;
-  const auto text = read_kernel_file(root + "/proc/stat", kMaxSysfsBytes);
+  const auto text = read_kernel_file(root + "/proc/stat", kMaxStatBytes);
   if (!text) return out;
   ProcStat stat;
   parse_proc_stat(*text, stat);
