@@ -7,14 +7,21 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 
+#include "libcore/base/files.hpp"
+#include "libcore/stream/chunks.hpp"
+#include "libcore/stream/ring_reader.hpp"
 #include "libcore/sysinfo/cpus.hpp"
 #include "tests/unit/stream/stream_bench.hpp"
 
@@ -209,6 +216,44 @@ TEST_F(StreamWorkersTest, ARoundBeginsWhenItIsDue) {
   now_ = again_ns + StreamWorkers::kRoundGap;
   ASSERT_TRUE(begin_round(*workers_, now_)) << "a ring has turned by a quarter";
   EXPECT_EQ(take(1).at(0).rings.at(0).events, kTestRingBytes / 48 / 4 + 1);
+}
+
+// Counts how often its worker has looked at its rings.
+class LookFilter : public StreamSink {
+ public:
+  LookFilter(StreamSink& next, std::atomic<int>& looks) : next_(next), looks_(looks) {}
+  void records(std::size_t ring, const RecordRun& run) override { next_.records(ring, run); }
+  void hole(std::size_t ring, const Hole& hole) override { next_.hole(ring, hole); }
+  void end_of_round() override {
+    ++looks_;
+    next_.end_of_round();
+  }
+
+ private:
+  StreamSink& next_;
+  std::atomic<int>& looks_;
+};
+
+// An hour of the recorder thread's notes of the heads, one each second, on an idle machine.
+TEST_F(StreamWorkersTest, NothingIsReadWhileNothingIsRecorded) {
+  std::atomic<int> looks = 0;
+  start(one_each(), 4U << 20U, {[&](StreamSink& next) { return std::make_unique<LookFilter>(next, looks); }});
+  one_.write_some(now_, 10);
+  ASSERT_EQ(next_round().size(), 1U);
+  EXPECT_EQ(looks, 2) << "one of each worker";
+  for (int second = 0; second < 3600; ++second) {
+    now_ += kSecondNs;
+    ASSERT_FALSE(workers_->tick(now_)) << "after " << second << " s";
+  }
+  EXPECT_EQ(looks, 2);
+  EXPECT_EQ(workers_->totals().rounds, 1U);
+  EXPECT_TRUE(delivered_.take().empty());
+  two_.write_some(now_, 10);
+  ASSERT_TRUE(begin_round(*workers_, now_)) << "the next record is read at once";
+  EXPECT_EQ(take(1).size(), 1U);
+  EXPECT_EQ(looks, 4);
+  workers_->finish();
+  EXPECT_EQ(looks, 6) << "the last round";
 }
 
 // Worker 1 waits at the door. The rounds' numbers: 0 and 1 with both, 2 without it.
@@ -504,6 +549,41 @@ TEST_F(StreamWorkersTest, AFullPoolMakesHolesAndTakesNoMoreMemory) {
   EXPECT_EQ(workers_->totals().lost_events, lost[0] + lost[1]);
   rounds.clear();
   EXPECT_EQ(pool_->free_bytes(), pool_->size_bytes());
+}
+
+// The bytes of memory that this process has written to and shares with no other.
+std::size_t touched_bytes() {
+  constexpr std::string_view kKey = "\nAnonymous:";
+  const auto text = read_file("/proc/self/smaps_rollup");
+  const std::size_t at = text ? text->find(kKey) : std::string::npos;
+  return at == std::string::npos ? 0 : std::stoul(text->substr(at + kKey.size())) * 1024;
+}
+
+// Of each worker: 1 MiB, the records that are compressed, and zstd's memory. It is there before the first look: a page
+// fault in a look would cost events.
+TEST_F(StreamWorkersTest, AWorkersMemoryIsTouchedFirstAndBounded) {
+  constexpr std::size_t kWorkers = 2, kPoolBytes = 256U << 10U;
+  const std::size_t compression_bytes = Chunks::create(1).value().memory_bytes();
+  ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1UL, 0UL, 0UL, 0UL), 0) << "a huge page has more than was touched";
+  const std::size_t before_bytes = touched_bytes();
+  ASSERT_GT(before_bytes, 0U);
+  start(std::vector<PlannedWorker>(kWorkers), kPoolBytes);
+  const std::size_t buffer_bytes = kWorkers * (RingReader::kMemoryBytes + compression_bytes);
+  const std::size_t least_bytes = before_bytes + buffer_bytes - buffer_bytes / 16;  // others may free a little
+  const auto end = std::chrono::steady_clock::now() + test::kPatience;
+  while (touched_bytes() < least_bytes && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  EXPECT_GE(touched_bytes(), least_bytes) << "nothing was read yet";
+  for (int i = 0; i < 3; ++i) {
+    one_.write_some(now_, kTestRingBytes / 48 / 2);
+    two_.write_some(now_, kTestRingBytes / 48 / 2);
+    EXPECT_EQ(next_round().size(), 1U);
+  }
+  EXPECT_EQ(workers_->totals().lost_events, 0U);
+  // A sanitizer has memory of its own beside each byte.
+  if (std::getenv("FLIGHT_TEST_SANITIZED") == nullptr) {
+    EXPECT_LE(touched_bytes(), before_bytes + kWorkers * ((1U << 20U) + compression_bytes) + kPoolBytes);
+  }
+  EXPECT_EQ(::prctl(PR_SET_THP_DISABLE, 0UL, 0UL, 0UL, 0UL), 0);
 }
 
 // The ring turns between two rounds: what is missing is stated in bytes, and as an estimate in events.
