@@ -206,8 +206,8 @@ TEST_P(LayoutStepsLong, ARecoveryKilledAfterEachOfThemIsRepeated) {
 }
 
 // Nobody follows the recording any more, so flightd ends it in order.
-TEST_F(StepsLong, ARecordingWhoseClientIsKilledAfterEachOfThemIsWhole) {
-  const Json config = stacks_config(499, "64K");
+TEST_P(LayoutStepsLong, ARecordingWhoseClientIsKilledAfterEachOfThemIsWhole) {
+  const Json config = layout_config();
   std::size_t recordings = 0;
   bool ends = false;
   for (const std::string_view step : kRecordingSteps) {
@@ -233,8 +233,8 @@ TEST_F(StepsLong, ARecordingWhoseClientIsKilledAfterEachOfThemIsWhole) {
 }
 
 // A flightd that was started by hand ends without its broker. What the rings held is in the recording.
-TEST_F(StepsLong, ARecordingWhoseBrokerIsKilledAfterEachOfThemIsWhole) {
-  const Json config = stacks_config(499, "64K");
+TEST_P(LayoutStepsLong, ARecordingWhoseBrokerIsKilledAfterEachOfThemIsWhole) {
+  const Json config = layout_config();
   std::size_t recordings = 0;
   for (const std::string_view step : kRecordingSteps) {
     SCOPED_TRACE(step);
@@ -260,7 +260,7 @@ TEST_F(StepsLong, ARecordingWhoseBrokerIsKilledAfterEachOfThemIsWhole) {
 }
 
 // The broker is another process, and systemd keeps its events for the next one.
-class NextBrokerStepsLong : public OwnBroker {
+class NextBrokerStepsLong : public OwnBroker, public testing::WithParamInterface<const char*> {
  protected:
   [[nodiscard]] StartOptions stop_after(std::string_view step) const {
     StartOptions out = options_;
@@ -271,7 +271,9 @@ class NextBrokerStepsLong : public OwnBroker {
   }
 };
 
-TEST_F(NextBrokerStepsLong, ARecordingGoesOnWithItAfterEachOfThem) {
+TEST_P(NextBrokerStepsLong, ARecordingGoesOnWithItAfterEachOfThem) {
+  config_["record"]["layout"] = GetParam();
+  write_text(folder_ / "broker.json", config_.dump(2));
   test::ServiceManager manager(folder_ / "notify");
   ASSERT_NO_FATAL_FAILURE(start_broker(&manager));
   for (const std::string_view step : kRecordingSteps) {
@@ -305,6 +307,7 @@ TEST_F(NextBrokerStepsLong, ARecordingGoesOnWithItAfterEachOfThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, LayoutStepsLong, testing::Values("file", "directory"));
+INSTANTIATE_TEST_SUITE_P(Layouts, NextBrokerStepsLong, testing::Values("file", "directory"));
 
 }  // namespace
 }  // namespace flight
