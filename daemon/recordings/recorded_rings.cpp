@@ -107,6 +107,12 @@ bool RecordedRings::same_as(const RecordedRings& other) const {
          std::equal(events.begin(), events.end(), other.events.begin(), other.events.end(), same_event);
 }
 
+bool RecordedRings::are_in(const RecordedRings& others) const {
+  return std::all_of(rings.begin(), rings.end(), [&](const auto& ring) {
+    return std::find(others.rings.begin(), others.rings.end(), ring) != others.rings.end();
+  });
+}
+
 std::uint64_t RecordedRings::bytes() const {
   std::uint64_t sum = 0;
   for (const auto& ring : rings) sum += ring->info().ring_bytes;

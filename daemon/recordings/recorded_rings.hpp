@@ -34,6 +34,8 @@ struct RecordedRings {
   [[nodiscard]] std::vector<MakeFilter> filters() const;
   // The same rings, and the same events write into them.
   [[nodiscard]] bool same_as(const RecordedRings& other) const;
+  // Each of its rings is one of the others, too.
+  [[nodiscard]] bool are_in(const RecordedRings& others) const;
   [[nodiscard]] const std::string& channel_of(std::size_t ring) const { return rings[ring]->info().channel; }
   [[nodiscard]] std::uint64_t bytes() const;
 };

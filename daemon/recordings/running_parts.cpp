@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/recordings/running_recording.hpp"
+#include "daemon/snapshots/cpu_gaps.hpp"
 #include "daemon/snapshots/names.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/files.hpp"
@@ -264,13 +265,15 @@ void RunningRecording::commit(OpenPart part, const PartFacts& facts, bool holes_
   means_.store.keep_budget();
 }
 
-// Warnings about times without any recording since the part before. A pause is also in the holes; a broker that was
-// gone is not.
+// Warnings about times without any recording since the part before, of all CPUs or of one. A pause is also in the
+// holes; a broker that was gone is not, nor is a CPU that was offline.
 std::vector<std::string> RunningRecording::gaps_until(EventTime until_ns) {
   RecorderThread& recorder = means_.recorder;
   const EventTime after_ns = std::exchange(gaps_said_ns_, std::max(until_ns, gaps_said_ns_));
   // 0: how far back the rings reach now does not matter, because the part was read from them earlier.
   std::vector<std::string> out = recorder.gaps().warnings(std::min(after_ns, until_ns), until_ns, 0);
+  append_texts(out, cpu_gap_warnings(recorder.attached()->manifest, std::min(after_ns, until_ns), until_ns,
+                                     recorder.clock().history()));
   const EventTime recorded_until_ns = recorder.recorded_until_ns();
   if (recorder.broker_gone() && recorded_until_ns != UINT64_MAX)
     out.push_back(fmt::format("flightd-broker is gone since {}: nothing later is in this part",

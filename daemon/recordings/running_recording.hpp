@@ -126,7 +126,8 @@ class RunningRecording {
 
   // running_rings.cpp
   [[nodiscard]] Result<void> start_workers(const RingPositions& read_to, EventTime since_ns, bool past);
-  void end_workers();
+  // `others_follow`: as in StreamWorkers::finish.
+  void end_workers(bool others_follow = false);
   void report_pauses(EventTime now_ns, bool last);
   [[nodiscard]] std::optional<RecordingEnd> follow_attached();
   // True if a part could not be begun because nobody makes its files now: the broker died, or the disk hangs. The next

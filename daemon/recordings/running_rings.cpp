@@ -35,10 +35,10 @@ Result<void> RunningRecording::start_workers(const RingPositions& read_to, Event
   return {};
 }
 
-void RunningRecording::end_workers() {
+void RunningRecording::end_workers(bool others_follow) {
   if (stream_ != 0) means_.recorder.remove_stream(std::exchange(stream_, 0));
   if (!workers_) return;
-  workers_->finish();
+  workers_->finish(others_follow);
   for (std::string& warning : workers_->warnings())
     if (std::find(warnings_.begin(), warnings_.end(), warning) == warnings_.end())
       warnings_.push_back(std::move(warning));
@@ -60,7 +60,7 @@ void RunningRecording::report_pauses(EventTime now_ns, bool last) {
 }
 
 // Goes on with the newest set of rings. There is another one after a reload, or when a CPU came back: it has new ids,
-// and perhaps other rings.
+// and perhaps other rings. What the new events wrote into the same rings until now belongs to the next part.
 std::optional<RecordingEnd> RunningRecording::follow_attached() {
   if (unfollowed_ && (means_.recorder.broker_gone() || clock_.now() < follow_again_ns_)) return std::nullopt;
   // Rings that no part was begun with come first: what they recorded before their broker died is nowhere else.
@@ -89,11 +89,12 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
     warnings_.push_back(refused.error().what);
     return RecordingEnd::disk;
   }
-  end_workers();
+  end_workers(/*others_follow=*/rings_.are_in(*rings));
   const RingPositions read_to = rings_.positions(workers_->read_to());
+  const EventTime from_ns = std::min(floor_ns(), workers_->left_from_ns());
   workers_.reset();
   rings_ = std::move(*rings);
-  auto begun = begin_part(floor_ns());
+  auto begun = begin_part(from_ns);
   if (begun) begun = start_workers(read_to, 0, true);
   if (begun) return std::nullopt;
   warnings_.push_back(begun.error().what);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Describes the gaps in a snapshot's window while a CPU was offline or suspended. Called on the snapshot thread, for
-// the sidecar's warnings: a CPU without samples must not be taken for an idle one. It reads only its arguments.
+// Describes the gaps in a window, of a snapshot or of a part of a recording, while a CPU was offline or suspended. For
+// the sidecar's warnings: a CPU without samples must not be taken for an idle one. Any thread: it reads only its
+// arguments.
 #pragma once
 
 #include <string>

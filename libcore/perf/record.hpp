@@ -47,6 +47,9 @@ class EventTable {
   void add_id(std::uint64_t id, std::size_t event);
   // nullopt: the id is not in the table.
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t id) const;
+  // The largest one; 0: there is none. An event that was opened later has a larger one (perf_event_alloc() in
+  // kernel/events/core.c).
+  [[nodiscard]] std::uint64_t newest_id() const { return ids_.empty() ? 0 : ids_.back().first; }
   [[nodiscard]] const RecordLayout& layout(std::size_t event) const { return layouts_[event]; }
   [[nodiscard]] std::size_t size() const { return layouts_.size(); }
 

@@ -10,11 +10,26 @@ namespace {
 // The newest type that the oldest supported perf knows; it aborts on any later type.
 constexpr std::uint32_t kNewestReadableType = PERF_RECORD_AUX_OUTPUT_HW_ID;
 
+// nullopt: perf could not read the record.
+std::optional<std::uint64_t> readable_id(std::span<const std::byte> record) {
+  const auto header = load<perf_event_header>(record.data());
+  if (header.type == 0 || header.type > kNewestReadableType || record.size() < kRecordHeaderBytes + 8)
+    return std::nullopt;
+  const bool sample = header.type == PERF_RECORD_SAMPLE;
+  return load<std::uint64_t>(&record[sample ? kRecordHeaderBytes : record.size() - 8]);
+}
+
 }  // namespace
 
 RingIntake::RingIntake(std::size_t ring, const EventTable& events, StreamSink& next, EventTime begin_ns,
                        EventTime since_ns, bool all_since)
     : ring_(ring), events_(events), next_(next), since_ns_(since_ns), last_ns_(begin_ns), all_since_(all_since) {}
+
+void RingIntake::begin(EventTime floor_ns, std::optional<EventTime> now_ns) {
+  floor_ns_ = floor_ns;
+  looked_before_ns_ = std::exchange(looked_ns_, now_ns).value_or(0);
+  left_bytes_ = 0;
+}
 
 void RingIntake::records(std::span<const std::byte> records) {
   for (std::size_t at = 0; at + kRecordHeaderBytes <= records.size();) {
@@ -30,6 +45,10 @@ void RingIntake::records(std::span<const std::byte> records) {
       note_pause(records, at, size, time_ns);
     } else {
       pass_on(records);
+      if (leaves(records.subspan(at, size))) {
+        left_bytes_ = records.size() - at;
+        break;
+      }
       ++counts_.foreign;
     }
     at += size;
@@ -163,13 +182,26 @@ const RecordLayout* RingIntake::layout_of(std::uint64_t id) {
   return known.layout;
 }
 
+// True: its event is newer than those that are known. Before the look before this one there was no such record.
+bool RingIntake::leaves(std::span<const std::byte> record) {
+  if (!looked_ns_ || gave_up_) return false;
+  const auto id = readable_id(record);
+  if (!id || *id <= events_.newest_id()) return false;
+  if (left_since_ns_ == 0) {
+    left_since_ns_ = *looked_ns_;
+    const EventTime known_ns = std::max(has_read_ ? last_ns_ : since_ns_, looked_before_ns_);
+    left_from_ns_ = known_ns - std::min(known_ns, kSettleNs);
+  }
+  gave_up_ = *looked_ns_ - left_since_ns_ >= kKnownWithinNs;
+  return !gave_up_;
+}
+
 // False: perf could not read the record in a file of these events.
 bool RingIntake::read_time(std::span<const std::byte> record, EventTime& time_ns) {
-  const auto header = load<perf_event_header>(record.data());
-  const bool sample = header.type == PERF_RECORD_SAMPLE;
-  if (header.type == 0 || header.type > kNewestReadableType || record.size() < kRecordHeaderBytes + 8) return false;
-  const RecordLayout* layout = layout_of(load<std::uint64_t>(&record[sample ? kRecordHeaderBytes : record.size() - 8]));
+  const auto id = readable_id(record);
+  const RecordLayout* layout = id ? layout_of(*id) : nullptr;
   if (layout == nullptr) return false;
+  const bool sample = load<perf_event_header>(record.data()).type == PERF_RECORD_SAMPLE;
   const auto trailer_bytes = static_cast<std::size_t>(layout->trailer_bytes);
   if (!sample && record.size() < kRecordHeaderBytes + trailer_bytes) return false;
   const std::size_t time_at = sample ? static_cast<std::size_t>(layout->time)

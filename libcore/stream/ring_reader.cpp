@@ -101,6 +101,10 @@ std::uint64_t RingReader::look(Sink& sink) {
     report(sink, std::exchange(missing, 0), head + begin + good);
     sink.records(turned_.last(good));
     past_ = false;
+    if (const std::size_t left = sink.left(); left > 0) {
+      read_to_ = head + begin + left;
+      return read_to_;
+    }
   }
   report(sink, missing, head);
   read_to_ = head;

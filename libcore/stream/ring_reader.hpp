@@ -35,6 +35,9 @@ class RingReader {
     virtual ~Sink() = default;
     // Whole records, oldest first; valid until it returns.
     virtual void records(std::span<const std::byte> records) = 0;
+    // After records(): so many bytes at their end, whole records, are left for the next look. This one ends before
+    // them.
+    [[nodiscard]] virtual std::size_t left() const { return 0; }
     // So many bytes of records were overwritten, or cannot be read, between the records before and those that follow.
     virtual void hole(std::uint64_t bytes) = 0;
     // Before the first records, once: so many bytes were overwritten before the reader was made, since the ring exists.
@@ -61,10 +64,10 @@ class RingReader {
     read_to_ = head;
     past_ = false;
   }
-  // The head of the last look: everything from here upwards is done with.
+  // The head of the last look, or the first record that its sink has left: everything from here upwards is done with.
   [[nodiscard]] std::uint64_t read_to() const { return read_to_; }
-  // One thread at a time. Looks at everything up to the head at its beginning; that is also what it returns, for the
-  // time until which nothing is missing.
+  // One thread at a time. Looks at everything up to the head at its beginning, or to what the sink leaves; that is also
+  // what it returns, for the time until which nothing is missing.
   std::uint64_t look(Sink& sink);
   // How many bytes were written since the last look.
   [[nodiscard]] std::uint64_t news() const { return read_to_ - head_(); }

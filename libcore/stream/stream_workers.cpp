@@ -33,7 +33,7 @@ struct StreamWorkers::Worker {
         builder(chunks, pool, names),
         chain(filters, builder) {}
 
-  std::vector<RingRound> look(EventTime floor_ns, std::optional<EventTime> end_ns);
+  std::vector<RingRound> look(EventTime floor_ns, std::optional<EventTime> now_ns, std::optional<EventTime> end_ns);
   [[nodiscard]] bool idle() const { return asked == done; }
 
   Chunks chunks;
@@ -52,9 +52,10 @@ struct StreamWorkers::Worker {
   std::thread thread;  // of start() and join()
 };
 
-std::vector<RingRound> StreamWorkers::Worker::look(EventTime floor_ns, std::optional<EventTime> end_ns) {
+std::vector<RingRound> StreamWorkers::Worker::look(EventTime floor_ns, std::optional<EventTime> now_ns,
+                                                   std::optional<EventTime> end_ns) {
   for (std::size_t i = 0; i < readers.size(); ++i) {
-    intakes[i].begin(floor_ns);
+    intakes[i].begin(floor_ns, now_ns);
     static_cast<void>(readers[i].look(intakes[i]));
     if (end_ns) intakes[i].end(*end_ns);
   }
@@ -157,9 +158,10 @@ void StreamWorkers::run(Worker& worker) {
     }
     const std::uint64_t asked = worker.asked;  // finish() may ask again while it looks
     const EventTime floor_ns = floor_ns_;
+    const auto now_ns = last_round_ && !others_follow_ ? std::nullopt : std::optional(begun_ns_);
     const auto end_ns = last_round_ ? std::optional(settings_.clock()) : std::nullopt;
     lock.unlock();
-    std::vector<RingRound> found = worker.look(floor_ns, end_ns);
+    std::vector<RingRound> found = worker.look(floor_ns, now_ns, end_ns);
     lock.lock();
     append_rings(worker.held, std::move(found));
     worker.done = asked;
@@ -297,7 +299,7 @@ void StreamWorkers::run_anywhere() {
   }
 }
 
-void StreamWorkers::finish() {
+void StreamWorkers::finish(bool others_follow) {
   run_anywhere();  // first: a worker may have lost its CPU while it holds the lock
   std::unique_lock lock(mutex_);
   if (ending_) return;
@@ -308,6 +310,7 @@ void StreamWorkers::finish() {
   std::this_thread::sleep_for(std::chrono::nanoseconds(kRoundGap));
   lock.lock();
   last_round_ = true;
+  others_follow_ = others_follow;
   static_cast<void>(begin(settings_.clock()));
   // Without a limit: the threads end only after their looks, and no round comes for what is read later.
   changed_.wait(lock, closed);
@@ -322,6 +325,13 @@ std::vector<std::uint64_t> StreamWorkers::read_to() const {
     const std::size_t worker = worker_of(i);
     out.push_back(workers_[worker]->readers[next[worker]++].read_to());
   }
+  return out;
+}
+
+EventTime StreamWorkers::left_from_ns() const {
+  EventTime out = UINT64_MAX;
+  for (const auto& worker : workers_)
+    for (const RingIntake& intake : worker->intakes) out = std::min(out, intake.left_from_ns());
   return out;
 }
 

@@ -99,11 +99,14 @@ class StreamWorkers {
   // recorded from `from_ns` to `until_ns`. A hole of each ring in the next round.
   void paused(EventTime from_ns, EventTime until_ns);
   // Any thread that may wait, once: ends the round, takes a last one, which no worker leaves, and ends the threads.
-  // tick() does nothing more.
-  void finish();
+  // tick() does nothing more. `others_follow`: records of events that are newer than `events` are left in the rings for
+  // the next workers.
+  void finish(bool others_follow = false);
 
   // After finish(): where the next workers go on, for each ring, so that each record is in one round of either.
   [[nodiscard]] std::vector<std::uint64_t> read_to() const;
+  // After finish(): no record that was left for them is older; UINT64_MAX: none was left.
+  [[nodiscard]] EventTime left_from_ns() const;
 
   // Any thread.
   [[nodiscard]] StreamTotals totals() const;
@@ -150,6 +153,7 @@ class StreamWorkers {
   EventTime newest_ns_ = 0;                              // of all rounds that had records and were closed, and
   EventTime newest_before_ns_ = 0;                       // of those before the last one of them
   bool last_round_ = false;                              // of finish()
+  bool others_follow_ = false;                           // its parameter
   bool ending_ = false;                                  // finish() was called
   bool stopping_ = false;                                // the threads end
   std::vector<std::pair<EventTime, EventTime>> pauses_;  // for the next round

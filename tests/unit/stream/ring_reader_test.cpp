@@ -156,6 +156,50 @@ TEST(RingReader, ALookAllocatesNothing) {
   EXPECT_EQ(counted.holes_, 0U);
 }
 
+// Takes the records up to a number, and leaves the others in the ring.
+class FoundUpTo : public Found {
+ public:
+  void records(std::span<const std::byte> records) override {
+    std::size_t at = 0;
+    while (at < records.size() && load<std::uint64_t>(&records[at + 8]) <= last_)
+      at += load<perf_event_header>(&records[at]).size;
+    left_ = records.size() - at;
+    Found::records(records.first(at));
+  }
+  [[nodiscard]] std::size_t left() const override { return left_; }
+  std::uint64_t last_ = 0;
+
+ private:
+  std::size_t left_ = 0;
+};
+
+TEST(RingReader, WhatItsSinkLeavesIsForTheNextLook) {
+  BackwardRing ring(4U << 20U);
+  RingReader reader(
+      ring.data_, [&] { return ring.head_; }, true);
+  ring.write(120, 10'000);  // five pieces
+  FoundUpTo found;
+  for (const std::uint64_t last : {0U, 1U, 4'000U, 4'000U, 4'001U}) {
+    found.last_ = last;
+    reader.look(found);
+    EXPECT_EQ(found.numbers_.size(), last);
+    EXPECT_EQ(reader.news(), (10'000 - last) * 120);
+  }
+  ring.write(64, 500);
+  found.last_ = 10'400;
+  reader.look(found);
+  EXPECT_EQ(reader.news(), 100U * 64);
+  EXPECT_TRUE(found.holes_.empty());
+  expect_complete(ring, found, 1);
+  // Until then it may be overwritten.
+  ring.write(120, 40'000);
+  found.last_ = ring.number_;
+  reader.look(found);
+  EXPECT_EQ(reader.news(), 0U);
+  EXPECT_EQ(found.holes_.size(), 1U);
+  expect_complete(ring, found, 1);
+}
+
 TEST(RingReader, ThePastIsWhatTheRingHolds) {
   BackwardRing ring(1U << 20U);
   ring.write(56, 100'000);

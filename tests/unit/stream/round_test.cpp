@@ -92,6 +92,58 @@ TEST_F(RoundTest, WhatPerfCouldNotReadIsDroppedAndCounted) {
   EXPECT_EQ(rings[0].blocks[1].expanded_bytes, 4 * 48U);
 }
 
+// As when a CPU returns: its new events write into the ring before anybody knows them.
+TEST_F(RoundTest, RecordsOfANewerEventAreLeftForSomeTime) {
+  constexpr EventTime kNowNs = 100'000'000'000, kRecordsNs = 99'000'000'000;
+  RecordBuffer records = samples(kRecordsNs, 1, 5);
+  const RecordBuffer newer = made_sample(kRecordsNs + 6, 6, 0, kMadeId + 8);
+  const RecordBuffer rest = samples(kRecordsNs, 7, 9);
+  records.insert(records.end(), newer.begin(), newer.end());
+  records.insert(records.end(), rest.begin(), rest.end());
+  const auto left = std::span<const std::byte>(records).last(4 * 48);
+  intake_.begin(0, kNowNs);
+  intake_.records(records);
+  EXPECT_EQ(intake_.left(), left.size());
+  EXPECT_EQ(intake_.left_from_ns(), kRecordsNs + 5 - kSettleNs);
+  auto rings = end_round();
+  ASSERT_EQ(rings.size(), 1U);
+  EXPECT_EQ(numbers_of(rings[0]), counted_from(1, 5));
+  EXPECT_EQ(rings[0].foreign, 0U);
+
+  intake_.begin(0, kNowNs + RingIntake::kKnownWithinNs - 1);
+  intake_.records(left);
+  EXPECT_EQ(intake_.left(), left.size());
+  EXPECT_EQ(intake_.left_from_ns(), kRecordsNs + 5 - kSettleNs) << "as before";
+  EXPECT_TRUE(end_round().empty());
+
+  intake_.begin(0, kNowNs + RingIntake::kKnownWithinNs);
+  intake_.records(left);
+  EXPECT_EQ(intake_.left(), 0U) << "nobody will know it";
+  EXPECT_EQ(intake_.left_from_ns(), UINT64_MAX);
+  rings = end_round();
+  ASSERT_EQ(rings.size(), 1U);
+  EXPECT_EQ(numbers_of(rings[0]), counted_from(7, 9));
+  EXPECT_EQ(rings[0].foreign, 1U);
+
+  intake_.begin(0, kNowNs + 2 * RingIntake::kKnownWithinNs);
+  intake_.records(newer);
+  EXPECT_EQ(intake_.left(), 0U) << "only once";
+}
+
+// Of an event that was closed before this recording, or at its end.
+TEST_F(RoundTest, OtherRecordsWithAnUnknownIdAreDroppedAtOnce) {
+  intake_.begin(0, 1'000);
+  intake_.records(made_sample(1'001, 1, 0, kMadeId - 1));
+  EXPECT_EQ(intake_.left(), 0U);
+  intake_.begin(0);
+  intake_.records(made_sample(1'002, 2, 0, kMadeId + 1));
+  EXPECT_EQ(intake_.left(), 0U);
+  const auto rings = end_round();
+  ASSERT_EQ(rings.size(), 1U);
+  EXPECT_EQ(rings[0].foreign, 2U);
+  EXPECT_TRUE(rings[0].blocks.empty());
+}
+
 // As after a snapshot that paused the ring: the first record behind it, and then LOST.
 TEST_F(RoundTest, APauseLiesBeforeTheRecordThatLostFollows) {
   RecordBuffer records = samples(1'000, 1, 5);

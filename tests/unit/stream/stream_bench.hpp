@@ -122,8 +122,8 @@ class MadeRing {
     for (std::size_t i = 0; i < record.size(); ++i) data_[(head_ + i) & (data_.size() - 1)] = record[i];
   }
   // The next numbers, at `begin_ns` and the nanoseconds after it.
-  void write_some(EventTime begin_ns, std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) write(made_sample(begin_ns + i, ++number_));
+  void write_some(EventTime begin_ns, std::size_t count, std::uint64_t id = kMadeId) {
+    for (std::size_t i = 0; i < count; ++i) write(made_sample(begin_ns + i, ++number_, 0, id));
   }
   [[nodiscard]] StreamRing ring() {
     return {.cpu = cpu_, .data = data_, .head = [this] { return head_; }};

@@ -163,6 +163,54 @@ TEST_F(StreamWorkersTest, TheNextWorkersGoOnWhereTheFirstOnesEnded) {
   EXPECT_EQ(numbers[1], counted_from(1, 45));
 }
 
+// As when a CPU returns: its new events write into the ring that the workers read, and only the next ones know them.
+TEST_F(StreamWorkersTest, RecordsOfNewerEventsAreForTheNextWorkers) {
+  constexpr std::uint64_t kNewerId = test::kMadeId + 1;
+  start(one_each());
+  one_.write_some(now_, 100);
+  two_.write_some(now_, 40);
+  std::vector<Round> rounds = next_round();
+  const EventTime newer_ns = now_;
+  one_.write_some(newer_ns, 50, kNewerId);
+  two_.write_some(newer_ns, 10);
+  for (Round& round : next_round()) rounds.push_back(std::move(round));
+  EXPECT_EQ(numbers_of(rounds)[0], counted_from(1, 100));
+  workers_->finish(/*others_follow=*/true);
+  for (Round& round : delivered_.take()) rounds.push_back(std::move(round));
+  EXPECT_EQ(workers_->totals().foreign, 0U);
+  EXPECT_LE(workers_->left_from_ns(), newer_ns);
+  EXPECT_GT(workers_->left_from_ns(), newer_ns - kSecondNs);
+  const std::vector<std::uint64_t> read_to = workers_->read_to();
+  ASSERT_EQ(read_to.size(), 2U);
+  workers_.reset();
+
+  EventTable both = test::made_table();
+  both.add_id(kNewerId, 0);
+  StreamSettings settings;
+  settings.clock = [this] { return now_.load(); };
+  std::vector<StreamRing> rings{one_.ring(), two_.ring()};
+  for (std::size_t i = 0; i < rings.size(); ++i) rings[i].read_to = read_to[i];
+  auto next = StreamWorkers::start(std::move(rings), both, std::move(settings), *pool_, delivered_.receive());
+  ASSERT_TRUE(next) << next.error().what;
+  workers_ = std::move(*next);
+  one_.write_some(now_, 5, kNewerId);
+  for (Round& round : next_round()) rounds.push_back(std::move(round));
+  workers_->finish();
+  auto numbers = numbers_of(rounds);
+  EXPECT_EQ(numbers[0], counted_from(1, 155));
+  EXPECT_EQ(numbers[1], counted_from(1, 50));
+  EXPECT_EQ(workers_->left_from_ns(), UINT64_MAX);
+}
+
+TEST_F(StreamWorkersTest, AtTheEndRecordsOfNewerEventsAreCounted) {
+  start(one_each());
+  one_.write_some(now_, 5, test::kMadeId + 1);
+  workers_->finish();
+  EXPECT_EQ(workers_->totals().foreign, 5U);
+  EXPECT_EQ(workers_->totals().events, 0U);
+  EXPECT_EQ(workers_->left_from_ns(), UINT64_MAX);
+}
+
 TEST_F(StreamWorkersTest, EachRecordIsInOneRound) {
   for (const std::size_t count : {1U, 2U, 3U}) {
     start(std::vector<PlannedWorker>(count));

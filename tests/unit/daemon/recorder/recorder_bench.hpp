@@ -39,11 +39,9 @@ constexpr const char* kQuiet = "alignment-faults";  // which does not occur here
 
 // Real events of this machine: its sideband, and `event`, each in a ring of 64 KiB (the second one: `ring_bytes`) for
 // each CPU, with a record for each `period` of them; and channels into which nothing is recorded. nullptr: an error.
-inline std::shared_ptr<const Recording> small_recording(const char* event = kBusy,
-                                                        std::vector<TriggerConfig> triggers = {},
-                                                        const std::vector<std::string>& quiet = {},
-                                                        std::uint64_t ring_bytes = 64U << 10U,
-                                                        std::uint64_t period = 1) {
+inline std::shared_ptr<Recording> small_recording(const char* event = kBusy, std::vector<TriggerConfig> triggers = {},
+                                                  const std::vector<std::string>& quiet = {},
+                                                  std::uint64_t ring_bytes = 64U << 10U, std::uint64_t period = 1) {
   Config config;
   config.memory_max = {.bytes = 1U << 30U};
   config.digest = "digest";
@@ -56,7 +54,7 @@ inline std::shared_ptr<const Recording> small_recording(const char* event = kBus
   const auto cpus = online_cpus();
   if (!cpus) return nullptr;
   auto recording = Recording::open(config, sources, KernelFeatures::probe(cpus->front()));
-  if (recording) return std::make_shared<const Recording>(std::move(*recording));
+  if (recording) return std::make_shared<Recording>(std::move(*recording));
   ADD_FAILURE() << recording.error().what;
   return nullptr;
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recording while the rings change: a reload, and the successor of a broker.
+// A recording while the rings or their events change: a reload, a CPU that returns, and the successor of a broker.
 #include <gmock/gmock.h>
 
 #include <chrono>
 #include <future>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "libcore/sysinfo/cpus.hpp"
 #include "tests/unit/daemon/recordings/recordings_bench.hpp"
 
 namespace flight::daemon {
@@ -26,9 +28,23 @@ class OtherRingsTest : public LargeRingsTest {
   // As at a reload that changes a channel: the broker has other rings.
   void change_rings(const std::shared_ptr<const Recording>& others) {
     bench_.broker->change([&](BrokerSetup& setup) { setup.rings = others; });
+    ASSERT_NO_FATAL_FAILURE(attach_again());
+  }
+  void attach_again() {
     bench_.broker->say(Request::changed);
     ASSERT_TRUE(soon([&] { return bench_.changed >= 1; }));
     clock_->advance(std::chrono::seconds(1));
+  }
+  // As after a CPU was offline: its events are opened again, with other ids, and write into the same ring. Only the
+  // broker knows them.
+  void let_return(int cpu) {
+    const std::vector<int> online = online_cpus().value();
+    std::vector<int> others = online;
+    std::erase(others, cpu);
+    bench_.broker->change([&](BrokerSetup&) {
+      EXPECT_TRUE(rings_->follow_cpus(others, Probe::none, monotonic_now()));
+      EXPECT_TRUE(rings_->follow_cpus(online, Probe::none, monotonic_now()));
+    });
   }
 };
 
@@ -47,6 +63,30 @@ TEST_F(OtherRingsTest, OthersAreAnotherPart) {
     const Sidecar sidecar = sidecar_of(path);
     EXPECT_GE(sidecar.samples, 100U) << path << ": " << sidecar.holes.size() << " holes";
   }
+}
+
+// What it recorded before the recording knew its new events is in the part that knows them, and none is missing.
+TEST_F(OtherRingsTest, ACpuThatReturnsIsInTheNextPartFromTheBeginning) {
+  constexpr std::size_t kPages = 2000;
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  const OnCpu there(online_cpus().value().back());
+  fault(kPages);
+  let_return(there.cpu());
+  fault(kPages);
+  ASSERT_NO_FATAL_FAILURE(attach_again());
+  ASSERT_TRUE(loop_.until([&] { return files(kDataSuffix).size() == 1 || call.answer; }));
+  ASSERT_FALSE(call.answer) << "it ended: " << call.result().ended;
+  const RecordResult result = stop(call);
+  EXPECT_EQ(result.ended, "asked");
+  ASSERT_EQ(result.paths.size(), 2U);
+  std::string warnings;
+  for (const std::string& path : result.paths) {
+    EXPECT_GE(own_samples_in(path, /*first_thread=*/true), kPages) << path;
+    for (const std::string& warning : sidecar_of(path).warnings) warnings += warning + "\n";
+  }
+  EXPECT_THAT(warnings, HasSubstr(fmt::format("CPU {} was offline or suspended between", there.cpu())));
+  EXPECT_THAT(warnings, Not(HasSubstr("unknown events")));
 }
 
 // The disk hangs while the files of the part that a reload begins are made: the recording tries again, and nothing of

@@ -80,7 +80,7 @@ class RecordingsTest : public testing::Test {
     recordings_.reset();
     store_.reset();
   }
-  [[nodiscard]] std::shared_ptr<const Recording> rings() const { return small_recording(kBusy, {}, {}, ring_bytes_); }
+  [[nodiscard]] std::shared_ptr<Recording> rings() const { return small_recording(kBusy, {}, {}, ring_bytes_); }
 
   void record(RecordCall& call, RecordParameters parameters = {}) {
     recordings_->record(caller_, std::move(parameters),
@@ -166,8 +166,8 @@ class RecordingsTest : public testing::Test {
     return samples;
   }
 
-  // Those of this process.
-  static std::uint64_t own_samples_in(const std::string& path) {
+  // Those of this process, or only of its first thread, which runs the tests.
+  static std::uint64_t own_samples_in(const std::string& path, bool first_thread = false) {
     const auto reader = FileReader::open(path);
     EXPECT_TRUE(reader) << reader.error().what;
     if (!reader) return 0;
@@ -175,16 +175,18 @@ class RecordingsTest : public testing::Test {
     const auto faults = std::find_if(reader->events().begin(), reader->events().end(), is_faults);
     EXPECT_NE(faults, reader->events().end());
     if (faults == reader->events().end()) return 0;
-    // header, then what perf_event_open(2) says: id, ip, pid.
+    // header, then what perf_event_open(2) says: id, ip, pid, tid.
     const std::uint64_t type = faults->attr.sample_type;
     EXPECT_NE(type & PERF_SAMPLE_TID, 0U);
     const std::size_t at = sizeof(perf_event_header) + ((type & PERF_SAMPLE_IDENTIFIER) != 0 ? 8U : 0U) +
                            ((type & PERF_SAMPLE_IP) != 0 ? 8U : 0U);
+    const auto self = static_cast<std::uint32_t>(::getpid());
     std::uint64_t samples = 0;
     const auto read = reader->for_each_record(
         [&](std::span<const std::byte> record) -> Result<void> {
-          const bool is_sample = load<perf_event_header>(record.data()).type == PERF_RECORD_SAMPLE;
-          if (is_sample && load<std::uint32_t>(record.data() + at) == static_cast<std::uint32_t>(::getpid())) ++samples;
+          if (load<perf_event_header>(record.data()).type != PERF_RECORD_SAMPLE) return {};
+          if (load<std::uint32_t>(record.data() + at) != self) return {};
+          if (!first_thread || load<std::uint32_t>(record.data() + at + 4) == self) ++samples;
           return {};
         },
         expand);
@@ -197,7 +199,7 @@ class RecordingsTest : public testing::Test {
   Loop loop_;
   Gate hold_;  // for the threads of bench_
   RecorderBench bench_;
-  std::shared_ptr<const Recording> rings_;
+  std::shared_ptr<Recording> rings_;
   HostFacts host_ = HostFacts::read({"test"});
   Config config_;
   const Caller caller_{.uid = 0, .gid = 0, .pid = ::getpid(), .comm = "unit-daemon", .groups = {}};
