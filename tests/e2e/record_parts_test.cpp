@@ -139,8 +139,11 @@ class RecordOnSmallDiskLong : public Record {
   std::string disk_ = folder_ / "disk";
 };
 
-TEST_F(RecordOnSmallDiskLong, EndsWithWholePartsWhenItIsFull) {
+class LayoutOnSmallDiskLong : public RecordOnSmallDiskLong, public testing::WithParamInterface<const char*> {};
+
+TEST_P(LayoutOnSmallDiskLong, EndsWithWholePartsWhenItIsFull) {
   Json config = plain_calls_config();
+  config["record"]["layout"] = GetParam();
   config["store"]["keep_free"] = "0";
   start_calls(config);
   const Outcome outcome = daemon_.ctl({"--json", "record", "--for", "60s", "--switch-size", "3M"}, 120s);
@@ -152,11 +155,16 @@ TEST_F(RecordOnSmallDiskLong, EndsWithWholePartsWhenItIsFull) {
   const std::vector<Json> parts = sidecars_of(daemon_, result["id"]);
   ASSERT_GE(parts.size(), 2U);
   EXPECT_GT(expect_each_once(parts), 10'000U);
-  for (const Json& part : parts) expect_perf_reads(part, "closer");
+  for (const Json& part : parts) {
+    EXPECT_EQ(fs::is_directory(part["path"].get<std::string>()), std::string(GetParam()) == "directory");
+    expect_perf_reads(part, "closer");
+  }
   EXPECT_EQ(daemon_.ctl({"remove", result["id"]}).exit_status, 0);
   EXPECT_TRUE(daemon_.goes_on());
   EXPECT_TRUE(daemon_.stop());
 }
+
+INSTANTIATE_TEST_SUITE_P(Layouts, LayoutOnSmallDiskLong, testing::Values("file", "directory"));
 
 TEST_F(RecordOnSmallDiskLong, DoesNotBeginWhenItIsFullAlready) {
   Json config = stacks_config(997, "64K");

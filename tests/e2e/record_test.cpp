@@ -8,7 +8,9 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcore/base/unique_fd.hpp"
@@ -102,6 +104,38 @@ TEST_F(RecordLong, ATriggersGoesOnFromItsSnapshot) {
   EXPECT_GT(after.back().number, before.back().number);
   expect_perf_reads(parts.front(), "closer");
   EXPECT_THAT(daemon_.log(), HasSubstr(fmt::format("recording {} of trigger probe ended (asked)", id)));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// How often the threads that read the rings of a recording have waited; 0: there are none.
+std::size_t waits_of_readers(pid_t pid) {
+  constexpr std::string_view kWaits = "\nvoluntary_ctxt_switches:\t";
+  std::size_t waits = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+    const std::string status = read_text(entry.path().string() + "/status");
+    if (!status.starts_with("Name:\tstream-") || status.starts_with("Name:\tstream-writer")) continue;
+    if (const std::size_t at = status.find(kWaits); at != std::string::npos)
+      waits += std::stoul(status.substr(at + kWaits.size()));
+  }
+  return waits;
+}
+
+// Nothing is recorded yet: the heads of the rings are noted once a second, and nobody reads.
+TEST_F(Record, OnAnIdleMachineItsReadersSleep) {
+  ASSERT_TRUE(daemon_.start(calls_config(100, "256K"), options_));
+  auto begun = begin();
+  RawSocket& socket = begun.first;
+  const auto sleep_for_seconds = [&] {
+    const std::size_t before = waits_of_readers(daemon_.pid());
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(socket.receive()) << "one reply comes each second";
+    return before != 0 && waits_of_readers(daemon_.pid()) == before;
+  };
+  EXPECT_TRUE(wait_until(sleep_for_seconds, 60s));
+  const std::size_t asleep = waits_of_readers(daemon_.pid());
+  closer_->go();
+  EXPECT_TRUE(has_events(socket, 10));
+  EXPECT_GT(waits_of_readers(daemon_.pid()), asleep);
+  EXPECT_EQ(stop(begun.second)["ended"], "asked");
   EXPECT_TRUE(daemon_.stop());
 }
 
