@@ -17,9 +17,13 @@
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "libcore/store/names.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/journaled.hpp"
 #include "tests/e2e/mounts.hpp"
@@ -132,6 +136,24 @@ class Disk : public testing::Test {
     for (const Json& part : parts)
       for (const Json& hole : part["holes"])
         if (hole["cause"] == "disk") lost += hole["lost"].get<std::uint64_t>();
+    return lost;
+  }
+
+  // What a power failure does to the open parts: each file is as it was when it was synced last. Their names were
+  // synced when they were made. Returns the bytes that are lost.
+  [[nodiscard]] std::uintmax_t lose_what_is_not_synced(const std::string& store) const {
+    std::map<std::string, std::uintmax_t> synced;
+    std::ifstream notes(control_ + ".synced");
+    std::string path;
+    for (std::uintmax_t bytes = 0; notes >> path >> bytes;) synced[fs::path(path).filename().string()] = bytes;
+    std::uintmax_t lost = 0;
+    for (const auto& entry : fs::directory_iterator(store)) {
+      const std::string name = entry.path().filename().string();
+      if (!parse_part_file(name)) continue;
+      const std::uintmax_t bytes = entry.file_size(), kept = std::min(bytes, synced[name]);
+      fs::resize_file(entry.path(), kept);
+      lost += bytes - kept;
+    }
     return lost;
   }
 
@@ -366,6 +388,40 @@ TEST_F(DiskLong, OneThatHangsForLongEndsNoRecording) {
   for (const Json& part : parts) EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(part)));
   EXPECT_TRUE(no_partials(store));
   EXPECT_TRUE(daemon_.stop());
+}
+
+// An open part is synced every five seconds, and the journal after it.
+TEST_F(DiskLong, APowerFailureCostsARecordingSomeSeconds) {
+  ASSERT_TRUE(mount_slow_disk());
+  ASSERT_NO_FATAL_FAILURE(start_calls(2'000));
+  const std::string store = backing_ + "/state/snapshots";
+  Child recorder = Child::start(daemon_.ctl_command({"record", "--switch-size", "512M"}));
+  ASSERT_TRUE(wait_for_rounds(store, 3)) << recorder.err() << daemon_.log();
+  usleep(20'000'000);  // a fixed time, of several syncs
+  const std::uint64_t killed_ns = now_ns();
+  daemon_.process().kill();
+  closer_->kill();
+  EXPECT_EQ(recorder.finish(20s).exit_status, 1);
+  const std::uintmax_t lost = lose_what_is_not_synced(store);
+  TestDaemon next(folder_);
+  ASSERT_TRUE(next.start(stacks_config(49, "64K"), options_));
+  std::vector<Json> parts;
+  const auto is_finished = [&] {
+    for (const Json& row : next.ctl_json({"list"}))
+      if (row.contains("record")) parts.push_back(next.ctl_json({"info", row["id"]}));
+    return !parts.empty();
+  };
+  ASSERT_TRUE(wait_until(is_finished, 60s)) << next.log();
+  ASSERT_EQ(parts.size(), 1U);
+  EXPECT_EQ(parts[0]["record"]["ended"], "killed");
+  const std::uint64_t end_ns = parts[0]["window"]["end_ns"];
+  fmt::print("{} bytes were not synced, {} ms before the power failure are lost\n", lost,
+             (killed_ns - std::min(killed_ns, end_ns)) / 1'000'000);
+  EXPECT_GT(end_ns + 12'000'000'000U, killed_ns) << "five seconds, a round, and what a busy machine needs";
+  EXPECT_GT(expect_each_once(parts), 10'000U);
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, as_perf_sees(parts[0])));
+  EXPECT_TRUE(no_partials(next.snapshots_dir()));
+  EXPECT_TRUE(next.stop());
 }
 
 // flightd does not wait for it, its client gets an answer, and the next flightd finishes the part. The process itself

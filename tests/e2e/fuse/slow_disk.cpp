@@ -6,6 +6,8 @@
 //   CONTROL: OPERATION MS ERRNO BEHIND    "write 0 5 65536": a write behind the first 64 KiB of a file fails with EIO
 //                                         "readdir 0 5 1":   a listing begins and then fails with EIO
 //                                         "* -1 0 0":        all operations hang, until CONTROL changes
+//
+// CONTROL.synced gets a line for each sync of a file, "PATH BYTES": so many bytes of it outlive a power failure.
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
 #include <fcntl.h>
@@ -129,10 +131,13 @@ int write_file(const char*, const char* in, std::size_t bytes, off_t offset, fus
   const ssize_t count = ::pwrite(number(info), in, bytes, offset);
   return count < 0 ? -errno : static_cast<int>(count);
 }
-int sync_file(const char*, int, fuse_file_info* info) {
+int sync_file(const char* path, int, fuse_file_info* info) {
   if (const int error = suffer("fsync")) return error;
   if (const int error = suffer_quota("late_quota", 0)) return error;
-  return done(::fsync(number(info)));
+  struct stat before {};
+  if (::fstat(number(info), &before) != 0 || ::fsync(number(info)) != 0) return -errno;
+  if (path != nullptr) std::ofstream(control + ".synced", std::ios::app) << path << ' ' << before.st_size << '\n';
+  return 0;
 }
 int sync_folder(const char*, int, fuse_file_info*) { return suffer("fsyncdir"); }
 int flush_file(const char*, fuse_file_info*) { return suffer("flush"); }
