@@ -2,20 +2,17 @@
 #include "libcore/perf/record.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
+
+#include "libcore/perf/sample_parts.hpp"
 
 namespace flight {
 namespace {
 
-// The fields of a SAMPLE between its fixed fields and CGROUP whose length is known. READ needs the event's
-// read_format, and flightd never requests the others: with one of them the cgroup stays unknown.
-constexpr std::uint64_t kSteppedOver = PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW;
-constexpr std::uint64_t kUnknownLength = PERF_SAMPLE_READ | PERF_SAMPLE_BRANCH_STACK | PERF_SAMPLE_REGS_USER |
-                                         PERF_SAMPLE_STACK_USER | PERF_SAMPLE_WEIGHT_TYPE | PERF_SAMPLE_DATA_SRC |
-                                         PERF_SAMPLE_TRANSACTION | PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_PHYS_ADDR;
-constexpr std::uint64_t kFixedFields = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_IP | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
-                                       PERF_SAMPLE_ADDR | PERF_SAMPLE_ID | PERF_SAMPLE_STREAM_ID | PERF_SAMPLE_CPU |
-                                       PERF_SAMPLE_PERIOD;
+// Between STACK_USER and CGROUP. flightd never requests them: with one of them the cgroup stays unknown.
+constexpr std::uint64_t kBeforeCgroup = PERF_SAMPLE_WEIGHT_TYPE | PERF_SAMPLE_DATA_SRC | PERF_SAMPLE_TRANSACTION |
+                                        PERF_SAMPLE_REGS_INTR | PERF_SAMPLE_PHYS_ADDR;
 
 // The record's size from its header; 0 if that is not a record within `record`.
 std::size_t stated_size(std::span<const std::byte> record) {
@@ -25,35 +22,20 @@ std::size_t stated_size(std::span<const std::byte> record) {
 }
 
 // The CGROUP field, which follows parts of variable length; nullopt if these exceed the record.
-std::optional<std::uint64_t> cgroup_of(std::span<const std::byte> record, std::uint64_t sample_type) {
-  if ((sample_type & PERF_SAMPLE_CGROUP) == 0 || (sample_type & kUnknownLength) != 0) return 0;
-  static_assert((kSteppedOver & kUnknownLength) == 0);
-  const auto fixed_fields = static_cast<std::size_t>(__builtin_popcountll(sample_type & kFixedFields));
-  std::size_t at = sizeof(perf_event_header) + 8 * fixed_fields;
-  const auto left = [&] { return at > record.size() ? 0 : record.size() - at; };
-  if ((sample_type & PERF_SAMPLE_CALLCHAIN) != 0) {
-    if (left() < 8) return std::nullopt;
-    const auto frames = load<std::uint64_t>(record.data() + at);
-    at += 8;
-    if (frames > left() / 8) return std::nullopt;
-    at += 8 * frames;
-  }
-  if ((sample_type & PERF_SAMPLE_RAW) != 0) {
-    if (left() < 4) return std::nullopt;
-    const auto bytes = load<std::uint32_t>(record.data() + at);
-    at += 4;
-    if (bytes > left()) return std::nullopt;
-    at += bytes;
-  }
-  if (left() < 8) return std::nullopt;
-  return load<std::uint64_t>(record.data() + at);
+std::optional<std::uint64_t> cgroup_of(std::span<const std::byte> record, const RecordLayout& layout) {
+  if ((layout.sample_type & PERF_SAMPLE_CGROUP) == 0) return 0;
+  if ((layout.sample_type & (kBeforeCgroup | kUnmeasuredSampleFields)) != 0) return 0;
+  const auto parts = sample_parts(record, layout);
+  if (!parts || record.size() - parts->copies_end < 8) return std::nullopt;
+  return load<std::uint64_t>(record.data() + parts->copies_end);
 }
 
 }  // namespace
 
-RecordLayout RecordLayout::of(std::uint64_t sample_type) {
+RecordLayout RecordLayout::of(std::uint64_t sample_type, std::uint64_t user_registers) {
   RecordLayout layout;
   layout.sample_type = sample_type;
+  layout.user_register_bytes = 8 * static_cast<std::uint64_t>(std::popcount(user_registers));
   const auto take = [&](int& at, std::uint64_t field) {
     const int here = at;
     if ((sample_type & field) == 0) return -1;
@@ -82,9 +64,9 @@ RecordLayout RecordLayout::of(std::uint64_t sample_type) {
   return layout;
 }
 
-std::size_t EventTable::add_event(std::uint64_t sample_type) {
+std::size_t EventTable::add_event(std::uint64_t sample_type, std::uint64_t user_registers) {
   assert((sample_type & PERF_SAMPLE_IDENTIFIER) != 0 && (sample_type & PERF_SAMPLE_TIME) != 0);
-  layouts_.push_back(RecordLayout::of(sample_type));
+  layouts_.push_back(RecordLayout::of(sample_type, user_registers));
   return layouts_.size() - 1;
 }
 
@@ -142,7 +124,7 @@ std::optional<SampleFields> sample_fields(std::span<const std::byte> record, con
     if (!here(layout.cpu)) return std::nullopt;
     fields.cpu = load<std::uint32_t>(record.data() + layout.cpu);
   }
-  const auto cgroup = cgroup_of(record, layout.sample_type);
+  const auto cgroup = cgroup_of(record, layout);
   if (!cgroup) return std::nullopt;
   fields.cgroup = *cgroup;
   return fields;

@@ -2,6 +2,7 @@
 // Where the fields of a perf record are. Source: perf_event_open(2) and include/uapi/linux/perf_event.h.
 //
 //   SAMPLE  | header 8 | IDENTIFIER | IP | TID | TIME | ADDR.. | CPU | PERIOD | CALLCHAIN | RAW | .. | CGROUP |
+//                                                               fixed fields ◀─┴─▶ sample_parts.hpp
 //   others  | header 8 | body …                                 | TID | TIME | CPU | IDENTIFIER |  <- trailer
 //
 // Records come from kernel rings, but also from images that may be torn: nothing here reads beyond `size`.
@@ -24,6 +25,9 @@ namespace flight {
 inline constexpr std::size_t kRecordHeaderBytes = 8;   // perf_event_header
 inline constexpr std::size_t kMaxRecordBytes = 65536;  // its size has 16 bits
 
+// Copies of the user's registers and stack.
+inline constexpr std::uint64_t kUserCopies = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+
 struct RecordLayout {
   std::uint64_t sample_type = 0;
   int ip = -1;   // in a SAMPLE, from the record's beginning
@@ -35,15 +39,19 @@ struct RecordLayout {
   int trailer_time = -1;
   int trailer_cpu = -1;
   int trailer_id = -1;
+  std::uint64_t user_register_bytes = 0;  // of REGS_USER, without its abi
 
-  [[nodiscard]] static RecordLayout of(std::uint64_t sample_type);
+  // Its samples have kUserCopies (sample_parts.hpp).
+  [[nodiscard]] bool copies_user() const { return (sample_type & kUserCopies) != 0; }
+  // `user_registers`: attr.sample_regs_user.
+  [[nodiscard]] static RecordLayout of(std::uint64_t sample_type, std::uint64_t user_registers = 0);
 };
 
 // The ids of a recording: which event each belongs to.
 class EventTable {
  public:
   // Returns the event's index. Its sample_type must contain PERF_SAMPLE_IDENTIFIER and PERF_SAMPLE_TIME.
-  std::size_t add_event(std::uint64_t sample_type);
+  std::size_t add_event(std::uint64_t sample_type, std::uint64_t user_registers = 0);
   void add_id(std::uint64_t id, std::size_t event);
   // nullopt: the id is not in the table.
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t id) const;

@@ -6,6 +6,9 @@
 #include <bit>
 #include <cstring>
 #include <limits>
+#include <optional>
+
+#include "libcore/perf/sample_parts.hpp"
 
 namespace flight {
 namespace {
@@ -26,6 +29,7 @@ class IdCache {
     std::uint32_t sample_time = 0;    // from a SAMPLE's beginning
     std::uint32_t trailer_bytes = 0;  // of other records
     std::uint32_t trailer_time = 0;
+    const RecordLayout* copies = nullptr;  // of samples with copies of the user's registers or stack
   };
 
   explicit IdCache(const EventTable& events) : events_(events) { fill(0); }
@@ -46,6 +50,7 @@ class IdCache {
       entry.sample_time = static_cast<std::uint32_t>(layout.time);
       entry.trailer_bytes = static_cast<std::uint32_t>(layout.trailer_bytes);
       entry.trailer_time = static_cast<std::uint32_t>(layout.trailer_time);
+      entry.copies = layout.copies_user() ? &layout : nullptr;
     }
     return entry;
   }
@@ -97,6 +102,11 @@ class Walk {
     return load<std::uint64_t>(base_ + ((head_ + at) & mask_));
   }
 
+  [[nodiscard]] std::optional<SampleParts> parts_at(std::uint64_t at, const perf_event_header& header,
+                                                    const RecordLayout& layout) const {
+    return find_sample_parts(layout, header.size, [&](std::size_t offset) { return field(at + offset); });
+  }
+
   void take(std::uint64_t at, const perf_event_header& header, WalkResult& result) {
     const bool sample = header.type == PERF_RECORD_SAMPLE;
     if (header.type == 0 || header.type > kNewestType || header.size < kRecordHeaderBytes + 8) {
@@ -108,8 +118,9 @@ class Walk {
       ++result.unknown_ids;
       return;
     }
-    const bool whole =
-        sample ? event.sample_time + 8 <= header.size : kRecordHeaderBytes + event.trailer_bytes <= header.size;
+    const bool whole = sample ? event.sample_time + 8 <= header.size &&
+                                    (event.copies == nullptr || parts_at(at, header, *event.copies))
+                              : kRecordHeaderBytes + event.trailer_bytes <= header.size;
     if (!whole) {
       ++result.bad_records;
       return;

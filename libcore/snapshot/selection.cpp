@@ -134,7 +134,7 @@ void RingSelection::Tally::add(const SidecarCompared& compared, EventTime time_n
 EventTable event_table(const Manifest& manifest) {
   EventTable table;
   for (const ManifestEvent& event : manifest.events) {
-    const std::size_t index = table.add_event(event.attr.sample_type);
+    const std::size_t index = table.add_event(event.attr.sample_type, event.attr.sample_regs_user);
     for (const ManifestId& id : event.ids) table.add_id(id.id, index);
   }
   return table;

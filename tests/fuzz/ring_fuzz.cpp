@@ -16,6 +16,7 @@ flight::EventTable known_events() {
   const auto plain = flight::kSidebandSampleType | PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD;
   events.add_id(77, events.add_event(plain));
   events.add_id(78, events.add_event(plain | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | PERF_SAMPLE_CGROUP));
+  events.add_id(79, events.add_event(plain | PERF_SAMPLE_CALLCHAIN | flight::kUserCopies | PERF_SAMPLE_CGROUP, 0b111));
   return events;
 }
 
