@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "libcore/perf/headerless.hpp"
 #include "libcore/perf/sample_parts.hpp"
 
 namespace flight {
@@ -16,8 +17,6 @@ namespace {
 // The smallest sample of flightd's events; smaller records are rare, so the vector seldom grows. Reserving touches no
 // memory.
 constexpr std::size_t kTypicalRecordBytes = 56;
-// The newest type that the oldest supported perf knows; it aborts on any later type.
-constexpr std::uint32_t kNewestType = PERF_RECORD_AUX_OUTPUT_HW_ID;
 constexpr std::size_t kPrefetchBytes = 1024;
 
 // The fields of an event that the walk needs, by id. A ring has few ids, so a lookup in the table is the exception.
@@ -29,7 +28,8 @@ class IdCache {
     std::uint32_t sample_time = 0;    // from a SAMPLE's beginning
     std::uint32_t trailer_bytes = 0;  // of other records
     std::uint32_t trailer_time = 0;
-    const RecordLayout* copies = nullptr;  // of samples with copies of the user's registers or stack
+    const RecordLayout* layout = nullptr;  // nullptr: not known
+    bool copies_user = false;
   };
 
   explicit IdCache(const EventTable& events) : events_(events) { fill(0); }
@@ -50,7 +50,8 @@ class IdCache {
       entry.sample_time = static_cast<std::uint32_t>(layout.time);
       entry.trailer_bytes = static_cast<std::uint32_t>(layout.trailer_bytes);
       entry.trailer_time = static_cast<std::uint32_t>(layout.trailer_time);
-      entry.copies = layout.copies_user() ? &layout : nullptr;
+      entry.layout = &layout;
+      entry.copies_user = layout.copies_user();
     }
     return entry;
   }
@@ -67,22 +68,34 @@ class IdCache {
 class Walk {
  public:
   Walk(const RingImage& image, std::uint64_t valid_bytes, const EventTable& events)
-      : base_(image.bytes.data()),
-        mask_(image.bytes.size() - 1),
-        head_(image.head),
-        valid_(valid_bytes),
-        ids_(events) {}
+      : base_(image.bytes.data()), mask_(image.bytes.size() - 1), head_(image.head), valid_(valid_bytes), ids_(events) {
+    for (std::size_t i = 0; i < events.size() && copying_ == nullptr; ++i)
+      if (events.layout(i).copies_user()) copying_ = &events.layout(i);
+  }
 
   // True: the walk reached the never-written area.
   bool run(bool cut, WalkResult& result) {
     std::uint64_t at = 0;
     while (at < valid_) {
       __builtin_prefetch(base_ + ((head_ + at + kPrefetchBytes) & mask_));
-      const auto header = std::bit_cast<perf_event_header>(field(at));
+      auto header = std::bit_cast<perf_event_header>(field(at));
       const std::uint64_t left = valid_ - at;
-      if (std::bit_cast<std::uint64_t>(header) == 0) return true;
+      // Also the newest one: in a live capture the next sample is written meanwhile.
+      if (copying_ != nullptr && !is_plausible_header(field(at))) {
+        if (const HeaderlessRecord found = headerless(at, left); found.bytes != 0) {
+          header = restored_header(found, 0);
+          ++result.restored;
+        }
+      }
+      if (std::bit_cast<std::uint64_t>(header) == 0 && !(copying_ != nullptr && left >= 16 && field(at + 8) != 0))
+        return true;
       if (header.size < kRecordHeaderBytes || header.size % 8 != 0 || (header.size > left && !cut)) {
-        ++result.bad_records;
+        // The header of the torn record can be overwritten, too.
+        if (copying_ != nullptr && cut && left < kMaxRecordBytes) {
+          result.torn_bytes = left;
+        } else {
+          ++result.bad_records;
+        }
         return false;
       }
       if (header.size > left) {
@@ -102,14 +115,21 @@ class Walk {
     return load<std::uint64_t>(base_ + ((head_ + at) & mask_));
   }
 
-  [[nodiscard]] std::optional<SampleParts> parts_at(std::uint64_t at, const perf_event_header& header,
+  [[nodiscard]] std::optional<SampleParts> parts_at(std::uint64_t at, std::size_t bytes,
                                                     const RecordLayout& layout) const {
-    return find_sample_parts(layout, header.size, [&](std::size_t offset) { return field(at + offset); });
+    return find_sample_parts(layout, bytes, [&](std::size_t offset) { return field(at + offset); });
+  }
+
+  [[nodiscard]] HeaderlessRecord headerless(std::uint64_t at, std::uint64_t left) {
+    return find_headerless(
+        static_cast<std::size_t>(std::min<std::uint64_t>(left, kMaxRecordBytes)),
+        static_cast<std::size_t>(copying_->trailer_bytes), [&](std::size_t offset) { return field(at + offset); },
+        [&](std::uint64_t id) { return ids_.find(id).layout; });
   }
 
   void take(std::uint64_t at, const perf_event_header& header, WalkResult& result) {
     const bool sample = header.type == PERF_RECORD_SAMPLE;
-    if (header.type == 0 || header.type > kNewestType || header.size < kRecordHeaderBytes + 8) {
+    if (header.type == 0 || header.type > kNewestReadableType || header.size < kRecordHeaderBytes + 8) {
       ++result.bad_records;
       return;
     }
@@ -119,7 +139,7 @@ class Walk {
       return;
     }
     const bool whole = sample ? event.sample_time + 8 <= header.size &&
-                                    (event.copies == nullptr || parts_at(at, header, *event.copies))
+                                    (!event.copies_user || parts_at(at, header.size, *event.layout))
                               : kRecordHeaderBytes + event.trailer_bytes <= header.size;
     if (!whole) {
       ++result.bad_records;
@@ -140,6 +160,7 @@ class Walk {
   std::uint64_t head_;
   std::uint64_t valid_;
   IdCache ids_;
+  const RecordLayout* copying_ = nullptr;  // of an event that copies stacks, so that headers may be overwritten
   EventTime younger_ns_ = std::numeric_limits<EventTime>::max();
   bool inverted_ = false;
 };
@@ -191,10 +212,18 @@ std::span<const std::byte> record_bytes(const RingImage& image, const RecordRef&
   const std::size_t size = image.bytes.size();
   if (ref.offset >= size || ref.size > size) return {};
   const std::size_t until_end = size - ref.offset;
-  if (ref.size <= until_end) return image.bytes.subspan(ref.offset, ref.size);
-  if (ref.size > scratch.size()) return {};
-  std::memcpy(scratch.data(), image.bytes.data() + ref.offset, until_end);
-  std::memcpy(scratch.data() + until_end, image.bytes.data(), ref.size - until_end);
+  const auto bytes = image.bytes.subspan(ref.offset, std::min<std::size_t>(ref.size, until_end));
+  const bool fits = ref.size <= scratch.size();
+  const auto header = bytes.size() < kRecordHeaderBytes ? perf_event_header{} : load<perf_event_header>(bytes.data());
+  const bool restore = ref.size >= 24 && (header.size != ref.size || header.type != ref.type);
+  if (ref.size <= until_end && (!restore || !fits)) return bytes;
+  if (!fits) return {};
+  std::memcpy(scratch.data(), bytes.data(), bytes.size());
+  std::memcpy(scratch.data() + bytes.size(), image.bytes.data(), ref.size - bytes.size());
+  if (restore) {
+    const auto restored = restored_header({.type = ref.type, .bytes = ref.size}, load<std::uint64_t>(&scratch[16]));
+    std::memcpy(scratch.data(), &restored, sizeof restored);
+  }
   return scratch.first(ref.size);
 }
 

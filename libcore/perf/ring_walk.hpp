@@ -10,7 +10,9 @@
 // The kernel writes records downwards; the walk goes up from the head: newest to oldest. It ends at the
 // never-written area (a header of size 0), at the end of the valid bytes, or where the torn oldest record
 // begins. Hostile bytes end it too: a size that is < 8, no multiple of 8 or larger than what is left is counted and
-// never followed. A record may wrap around the image's end. (Source: kernel/events/ring_buffer.c.)
+// never followed. A record may wrap around the image's end. (Source: kernel/events/ring_buffer.c.) A record
+// whose header a sample was written over is recognised by its content (headerless.hpp): otherwise one program could
+// hide everything that is older.
 #pragma once
 
 #include <cstddef>
@@ -43,13 +45,15 @@ struct WalkResult {
   std::uint64_t torn_bytes = 0;    // of the record that was partly overwritten by the newest
   std::uint64_t unknown_ids = 0;   // dropped whole records with ids of other recordings
   std::uint64_t bad_records = 0;  // dropped: too short, or a type perf 6.1 does not know; an invalid size ends the walk
+  std::uint64_t restored = 0;     // records whose header was overwritten; they count as all others
   bool wrapped = false;  // false: nothing older was overwritten or dropped, so its history begins with this record
 };
 
 // Any thread; allocates only the result (and memory to sort a hostile image).
 [[nodiscard]] WalkResult walk_ring(const RingImage& image, const EventTable& events);
 
-// The bytes of one record: a span into the image, or, if it wraps, into `scratch` (at least kMaxRecordBytes).
+// The bytes of one record: a span into the image, or, if it wraps or its header must be restored, into `scratch` (at
+// least kMaxRecordBytes).
 [[nodiscard]] std::span<const std::byte> record_bytes(const RingImage& image, const RecordRef& ref,
                                                       std::span<std::byte> scratch);
 

@@ -92,6 +92,23 @@ template <typename Word>
   return fits ? std::optional(parts) : std::nullopt;
 }
 
+// The size of a sample that ends with these parts and its cgroup; 0: the event has other fields behind them.
+[[nodiscard]] inline std::size_t sample_bytes(const SampleParts& parts, const RecordLayout& layout) {
+  constexpr std::uint64_t kMeasured =
+      kFixedSampleFields | PERF_SAMPLE_CALLCHAIN | PERF_SAMPLE_RAW | kUserCopies | PERF_SAMPLE_CGROUP;
+  if ((layout.sample_type & ~kMeasured) != 0) return 0;
+  return parts.copies_end + ((layout.sample_type & PERF_SAMPLE_CGROUP) != 0 ? 8 : 0);
+}
+
+// Whether the kernel wrote 8 bytes more than it had reserved, over the header of the next older record. Of a stack of
+// size 0 perf_prepare_sample() counts no number of valid bytes, but perf_output_sample_ustack() writes one if there are
+// registers. A program does that whose stack pointer is 0 or no address of user space (seen on 6.18). What should be
+// behind the copies is 8 bytes further, so that the sample has the cgroup 0.
+[[nodiscard]] inline bool overruns(const SampleParts& parts, const RecordLayout& layout) {
+  return (layout.sample_type & kUserCopies) == kUserCopies && parts.abi != PERF_SAMPLE_REGS_ABI_NONE &&
+         parts.stack_bytes == 0;
+}
+
 // Of a whole SAMPLE.
 [[nodiscard]] std::optional<SampleParts> sample_parts(std::span<const std::byte> record, const RecordLayout& layout);
 

@@ -16,9 +16,9 @@ inline constexpr std::uint64_t kCopyType = kSampleType | PERF_SAMPLE_CALLCHAIN |
 inline constexpr std::uint64_t kThreeRegisters = 0b10011;
 inline constexpr std::uint64_t kStackWord = 0x5ec2e75ec2e75ec2;  // in the place of every word of a copied stack
 
-inline EventTable copying_event() {
+inline EventTable copying_event(std::uint64_t type = kCopyType) {
   EventTable events;
-  events.add_id(kId, events.add_event(kCopyType, kThreeRegisters));
+  events.add_id(kId, events.add_event(type, kThreeRegisters));
   return events;
 }
 
@@ -30,6 +30,7 @@ struct CopiedSample {
   std::uint64_t abi = PERF_SAMPLE_REGS_ABI_64;
   std::uint64_t stack_bytes = 64, valid_bytes = 48;
   std::uint64_t cgroup = 0xc0ffee;
+  bool has_cgroup = true;
 
   [[nodiscard]] std::vector<std::uint64_t> words() const {
     std::vector<std::uint64_t> out{0, id, serial, 1 | std::uint64_t{1} << 32U, time_ns, 0, 1, chain.size()};
@@ -41,7 +42,7 @@ struct CopiedSample {
       out.insert(out.end(), stack_bytes / 8, kStackWord);
       out.push_back(valid_bytes);
     }
-    out.push_back(cgroup);
+    if (has_cgroup) out.push_back(cgroup);
     perf_event_header header{PERF_RECORD_SAMPLE, PERF_RECORD_MISC_USER, 0};
     header.size = static_cast<std::uint16_t>(8 * out.size());
     out[0] = std::bit_cast<std::uint64_t>(header);
