@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <ctime>
 
+#include "libcore/perf/record.hpp"
+
 namespace flight {
 namespace {
 
@@ -98,6 +100,12 @@ perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options
   if (options.stack) {
     attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attr.sample_max_stack = std::min(options.max_stack, features.max_stack);
+    // The user's callchain remains: code that keeps frame pointers continues it where the copy ends.
+    if (options.stack_bytes > 0 && kUserRegisters != 0) {
+      attr.sample_type |= kUserCopies;
+      attr.sample_regs_user = kUserRegisters;
+      attr.sample_stack_user = options.stack_bytes;
+    }
   }
   set_rate(attr, options, spec.is_tracepoint());
   if (attr.freq != 0) attr.sample_freq = std::min<std::uint64_t>(attr.sample_freq, features.max_sample_rate);

@@ -31,11 +31,24 @@ inline constexpr std::uint64_t kSidebandSampleType =
 // The same for a trigger's tracepoint; its other records have the sideband's trailer.
 inline constexpr std::uint64_t kTriggerSampleType = kSidebandSampleType | PERF_SAMPLE_RAW;
 
+// attr.sample_regs_user of events that copy the user's stack: the registers that unwinding needs
+// (libcore/unwind/machine.hpp), by the numbers of the kernel's asm/perf_regs.h. 0: nothing unwinds on this machine.
+#if defined(__x86_64__)
+inline constexpr std::uint64_t kUserRegisters = 0xff01ff;  // AX to IP, R8 to R15
+#elif defined(__aarch64__)
+inline constexpr std::uint64_t kUserRegisters = 0x1ffffffff;  // X0 to X29, LR, SP, PC
+#else
+inline constexpr std::uint64_t kUserRegisters = 0;
+#endif
+
 struct SamplingOptions {
   std::uint64_t frequency = 0;  // samples a second; 0: use period
   std::uint64_t period = 0;     // one sample per `period` events; both 0: every event of a tracepoint, else 99 Hz
   bool stack = false;           // PERF_SAMPLE_CALLCHAIN, by frame pointer
   std::uint16_t max_stack = 127;
+  // With `stack`, so much of the user's stack is copied, too, and the registers: PERF_SAMPLE_STACK_USER and REGS_USER.
+  // A multiple of 8; a stack that is shorter than that has fewer valid bytes.
+  std::uint32_t stack_bytes = 0;
 };
 
 [[nodiscard]] perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options,

@@ -15,6 +15,7 @@
 #include <functional>
 
 #include "libcore/base/files.hpp"
+#include "libcore/perf/record.hpp"
 #include "tests/unit/perf/live_ring.hpp"
 #include "tests/unit/root_test.hpp"
 
@@ -68,6 +69,25 @@ TEST(Attr, OfAnEvent) {
             kSidebandSampleType | PERF_SAMPLE_IP | PERF_SAMPLE_PERIOD);
 }
 
+TEST(Attr, CopiesOfTheUsersStack) {
+  SamplingOptions options;
+  options.stack_bytes = 12288;
+  EXPECT_EQ(event_attr(cpu_clock(), options, {}).sample_type & kUserCopies, 0U) << "an event without stacks";
+  options.stack = true;
+  const auto attr = event_attr(cpu_clock(), options, {});
+  EXPECT_EQ(attr.sample_type & kUserCopies, kUserCopies);
+  EXPECT_EQ(attr.sample_regs_user, kUserRegisters);
+  EXPECT_EQ(attr.sample_stack_user, 12288U);
+  EXPECT_NE(attr.sample_type & PERF_SAMPLE_CALLCHAIN, 0U);
+  EXPECT_EQ(attr.exclude_callchain_user, 0U);
+  EXPECT_EQ(attr.size, 128U);
+  options.stack_bytes = 0;
+  const auto by_frame_pointer = event_attr(cpu_clock(), options, {});
+  EXPECT_EQ(by_frame_pointer.sample_type & kUserCopies, 0U);
+  EXPECT_EQ(by_frame_pointer.sample_regs_user, 0U);
+  EXPECT_EQ(by_frame_pointer.sample_stack_user, 0U);
+}
+
 TEST(Attr, RatesOfAnEvent) {
   EventSpec tracepoint;
   tracepoint.type = PERF_TYPE_TRACEPOINT;
@@ -107,9 +127,12 @@ TEST(OpenEvent, TheKernelTakesAllOfThem) {
   const auto probed = KernelFeatures::probe(here.cpu());
   SamplingOptions stack;
   stack.stack = true;
+  SamplingOptions copies = stack;
+  copies.stack_bytes = 12288;
   for (const auto& features : {probed, KernelFeatures{}}) {
     for (const auto& attr :
          {owner_attr(features), sideband_attr(features), event_attr(cpu_clock(), stack, features),
+          event_attr(cpu_clock(), copies, features), event_attr(must_parse("sched:sched_switch"), copies, features),
           event_attr(must_parse("cpu-clock:u"), {}, features), event_attr(must_parse("page-faults"), {}, features),
           event_attr(must_parse("sched:sched_switch"), stack, features)}) {
       const auto event = open_event(attr, here.cpu(), "x");

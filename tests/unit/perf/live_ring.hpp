@@ -51,11 +51,13 @@ class LiveRing {
     EXPECT_TRUE(event) << event.error().what;
     if (!event) return -1;
     const int fd = event->get();
-    EXPECT_EQ(::ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter.c_str()), 0) << filter;
+    if (!filter.empty()) {
+      EXPECT_EQ(::ioctl(fd, PERF_EVENT_IOC_SET_FILTER, filter.c_str()), 0) << filter;
+    }
     EXPECT_EQ(::ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, owner_.get()), 0);
     const auto id = event_id(fd);
     EXPECT_TRUE(id);
-    if (known && id) table_.add_id(*id, table_.add_event(attr.sample_type));
+    if (known && id) table_.add_id(*id, table_.add_event(attr.sample_type, attr.sample_regs_user));
     events_.push_back(std::move(*event));
     return fd;
   }

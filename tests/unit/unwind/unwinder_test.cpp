@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "libcore/perf/attr.hpp"
+#include "tests/unit/unwind/process_code.hpp"
 #include "tests/unit/unwind/test_elf.hpp"
 
 namespace flight::test {
@@ -256,6 +258,8 @@ TEST(Unwinder, Arm64LeafSignedReturnAddressAndSignal) {
   Sample x86(kCode + kPlain);
   EXPECT_EQ(wrong.unwind(x86.registers, stack, map, pcs).status, UnwindStatus::no_cfi);
 }
+
+TEST(Unwinder, EventsCopyTheRegistersThatItUses) { EXPECT_EQ(kUserRegisters, sample_register_mask(kThisMachine)); }
 
 }  // namespace
 }  // namespace flight::test
