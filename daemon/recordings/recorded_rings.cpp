@@ -6,7 +6,7 @@
 #include <set>
 #include <utility>
 
-#include "daemon/recordings/chain_filter.hpp"
+#include "daemon/recordings/sample_filter.hpp"
 #include "libcore/base/text.hpp"
 #include "libcore/snapshot/file_facts.hpp"
 
@@ -14,10 +14,10 @@ namespace flight::daemon {
 namespace {
 
 // All events write the same trailer, so that the file can leave out those of other channels.
-std::vector<FileEvent> events_of(const Manifest& manifest, const EmptyChains& chains,
+std::vector<FileEvent> events_of(const Manifest& manifest, const FileSamples& samples,
                                  const std::set<std::string>& channels) {
   std::vector<FileEvent> all = file_events(manifest);
-  chains.mark(all);
+  samples.mark(all);
   std::vector<FileEvent> out;
   for (std::size_t i = 0; i < all.size(); ++i)
     if (i == 0 || channels.contains(manifest.events[i].channel)) out.push_back(std::move(all[i]));
@@ -64,9 +64,9 @@ Result<RecordedRings> RecordedRings::of(std::shared_ptr<Attached> attached, cons
     if (wanted.contains(ring->info().channel)) out.rings.push_back(ring);
   }
   if (out.rings.empty()) return fail(std::errc::no_message_available, "no channel is recorded now");
-  const EmptyChains chains(manifest, attached->events);
-  out.chains = chains.any();
-  out.events = events_of(manifest, chains, wanted);
+  const FileSamples samples(manifest, attached->events);
+  out.changes_samples = samples.any();
+  out.events = events_of(manifest, samples, wanted);
   out.attached = std::move(attached);
   return out;
 }
@@ -96,14 +96,14 @@ RingPositions RecordedRings::positions(const std::vector<std::uint64_t>& read_to
 }
 
 std::vector<MakeFilter> RecordedRings::filters() const {
-  if (!chains) return {};
+  if (!changes_samples) return {};
   return {[attached = attached](StreamSink& next) -> std::unique_ptr<StreamSink> {
-    return std::make_unique<ChainFilter>(attached, next);
+    return std::make_unique<SampleFilter>(attached, next);
   }};
 }
 
 bool RecordedRings::same_as(const RecordedRings& other) const {
-  return rings == other.rings && chains == other.chains &&
+  return rings == other.rings && changes_samples == other.changes_samples &&
          std::equal(events.begin(), events.end(), other.events.begin(), other.events.end(), same_event);
 }
 

@@ -21,7 +21,7 @@ struct RecordedRings {
   std::shared_ptr<Attached> attached;
   Rings rings;                    // in the order of StreamRing
   std::vector<FileEvent> events;  // of these channels and the sideband, as the files have them
-  bool chains = false;            // some samples get an empty callchain
+  bool changes_samples = false;   // libcore/snapshot/file_samples.hpp
 
   // `channels`: empty: all. EINVAL: there is no such channel. ENODATA: no CPU records any of them.
   [[nodiscard]] static Result<RecordedRings> of(std::shared_ptr<Attached> attached,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/file_facts.hpp"
 #include "libcore/base/version.hpp"
+#include "libcore/snapshot/user_copies.hpp"
 #include "libcore/sysinfo/pid_namespace.hpp"
 
 #include <algorithm>
@@ -76,6 +77,7 @@ std::vector<FileEvent> file_events(const Manifest& manifest) {
   std::vector<FileEvent> out;
   for (const ManifestEvent& event : manifest.events) {
     FileEvent& file = out.emplace_back(FileEvent{.attr = lowest_attr(manifest, event), .name = event.name, .ids = {}});
+    remove_user_copies(file.attr);
     for (const ManifestId& id : event.ids) file.ids.push_back(id.id);
   }
   return out;

@@ -35,7 +35,7 @@ struct HostFacts {
   [[nodiscard]] HostFacts again() const;
 };
 
-// In the manifest's order: the sideband's dummy is first.
+// In the manifest's order: the sideband's dummy is first. Files have no copies of registers and stacks.
 [[nodiscard]] std::vector<FileEvent> file_events(const Manifest& manifest);
 // As perf record does, the sideband's dummy last, and those of omitted events before it: samply takes the first event
 // for what was sampled, and fails if it has no samples. Records that were generated have the id 0, that of the first

@@ -26,7 +26,7 @@ std::uint64_t newer_than(const Selection& selection, EventTime time_ns) {
 
 std::uint64_t record_bytes(const Selection& selection) {
   std::uint64_t bytes = 0;
-  for (const RingSelection& ring : selection.rings) bytes += ring.record_bytes;
+  for (const RingSelection& ring : selection.rings) bytes += ring.record_bytes - ring.copied_bytes;
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "libcore/snapshot/recorded_cpus.hpp"
+#include "libcore/snapshot/user_copies.hpp"
 
 namespace flight {
 namespace {
@@ -43,7 +44,9 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
     if (!key) continue;
     // A task that is sampled while its ids are released has pid or tid -1 (kExitingName); the kernel does not report
     // which task it was.
-    const auto fields = sample_fields(record, events.layout(key->event));
+    const RecordLayout& layout = events.layout(key->event);
+    ring.copied_bytes += user_copy_bytes(record, layout);
+    const auto fields = sample_fields(record, layout);
     if (!fields) continue;
     const RingSelection::Source source{.pid = fields->pid, .cgroup = fields->cgroup};
     if (current == nullptr || source != current_source) {

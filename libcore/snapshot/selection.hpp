@@ -50,6 +50,7 @@ struct RingSelection {
   std::size_t first = 0, last = 0;  // walk.records [first, last) are in the window
   std::uint64_t samples = 0;        // PERF_RECORD_SAMPLEs among those
   std::uint64_t record_bytes = 0;   // of all records among those
+  std::uint64_t copied_bytes = 0;   // of these, copies of registers and stacks, which no file gets
   EventTime covers_from_ns = 0;     // the ring is complete from this time on
   struct Count {
     std::uint64_t samples = 0;  // all events

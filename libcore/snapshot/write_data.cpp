@@ -16,7 +16,7 @@
 #include "libcore/perfdata/user_records.hpp"
 #include "libcore/perfdata/writer.hpp"
 #include "libcore/snapshot/data_stream.hpp"
-#include "libcore/snapshot/empty_chains.hpp"
+#include "libcore/snapshot/file_samples.hpp"
 #include "libcore/snapshot/fit.hpp"
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/needed_forks.hpp"
@@ -59,14 +59,15 @@ Result<void> stream_state(DataStream& stream, const DataToWrite& what) {
 
 // The records of the rings, with those of `log` between them.
 Result<void> stream_rings(DataStream& stream, const Selection& selection, std::span<const std::byte> log,
-                          EmptyChains& chains, const OnProgress& progress) {
+                          FileSamples& samples, const OnProgress& progress) {
   std::uint64_t total = 1;
   for (const RingSelection& ring : selection.rings) total += ring.last - ring.first;
   std::uint64_t done = 0;
   const std::uint64_t step = std::max<std::uint64_t>(total / 20, 50'000);
   auto merged = merge_records(selection, log, [&](std::span<const std::byte> record) -> Result<void> {
     if (++done % step == 0) progress("writing", static_cast<unsigned>(std::min<std::uint64_t>(done * 100 / total, 99)));
-    return stream.append(chains.fill(record));
+    const auto kept = samples.file_record(record);
+    return kept.empty() ? Result<void>() : stream.append(kept);
   });
   if (!merged) return merged;
   return stream.round();
@@ -102,16 +103,16 @@ struct Target {
 };
 
 Result<void> stream_file(WrittenData& out, const DataToWrite& what, Target& target, WorkerPool& workers,
-                         StreamMemory& memory, int level, EmptyChains& chains, const OnProgress& progress) {
+                         StreamMemory& memory, int level, FileSamples& samples, const OnProgress& progress) {
   DataStream stream(target.writer, workers, memory, level);
   auto streamed = stream_state(stream, what);
-  if (streamed) streamed = stream_rings(stream, what.selection, what.sideband.log, chains, progress);
+  if (streamed) streamed = stream_rings(stream, what.selection, what.sideband.log, samples, progress);
   return end_stream(out, stream, streamed);
 }
 
 // One stream after the other: they use the same memory.
 Result<void> stream_folder(WrittenData& out, const DataToWrite& what, Target& target, WorkerPool& workers,
-                           StreamMemory& memory, int level, EmptyChains& chains, const OnProgress& progress) {
+                           StreamMemory& memory, int level, FileSamples& samples, const OnProgress& progress) {
   {
     const DataStream::Sink to_data = [&](std::span<const std::byte> bytes, std::uint64_t /*chunk*/) {
       return target.writer.append(bytes);
@@ -125,7 +126,7 @@ Result<void> stream_folder(WrittenData& out, const DataToWrite& what, Target& ta
     return target.append_bare(bytes, chunk);
   };
   DataStream stream(to_bare, workers, memory, level);
-  return end_stream(out, stream, stream_rings(stream, what.selection, {}, chains, progress));
+  return end_stream(out, stream, stream_rings(stream, what.selection, {}, samples, progress));
 }
 
 Features features_of(const DataToWrite& what, const WrittenData& out, int level, std::uint64_t data_bytes) {
@@ -160,9 +161,9 @@ Result<void> write_once(WrittenData& out, const DataToWrite& what, const Snapsho
                         const SnapshotOutput& output, WorkerPool& workers, StreamMemory& memory,
                         const OnProgress& progress) {
   out = WrittenData();
-  EmptyChains chains(what.recording.manifest, what.recording.events);
+  FileSamples samples(what.recording.manifest, what.recording.events);
   std::vector<FileEvent> events = file_events(what.recording.manifest);
-  chains.mark(events);
+  samples.mark(events);
   sort_for_readers(events);
   auto writer = FileWriter::create(output.data.get(), std::move(events));
   if (!writer) return propagate(writer.error());
@@ -171,8 +172,8 @@ Result<void> write_once(WrittenData& out, const DataToWrite& what, const Snapsho
   Target target{.writer = *writer, .output = output, .max_bytes = order.max_bytes};
   progress("writing", 0);
   const bool folder = !output.more.empty();
-  auto streamed = folder ? stream_folder(out, what, target, workers, memory, level, chains, progress)
-                         : stream_file(out, what, target, workers, memory, level, chains, progress);
+  auto streamed = folder ? stream_folder(out, what, target, workers, memory, level, samples, progress)
+                         : stream_file(out, what, target, workers, memory, level, samples, progress);
   if (!streamed) return streamed;
   after_step(Step::streamed);
   out.write_begin_ns = monotonic_now();

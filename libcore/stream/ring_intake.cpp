@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "libcore/perf/sample_parts.hpp"
+
 namespace flight {
 namespace {
 
@@ -207,6 +209,8 @@ bool RingIntake::read_time(std::span<const std::byte> record, EventTime& time_ns
   const std::size_t time_at = sample ? static_cast<std::size_t>(layout->time)
                                      : record.size() - trailer_bytes + static_cast<std::size_t>(layout->trailer_time);
   if (time_at + sizeof(EventTime) > record.size()) return false;
+  // Files have samples without these copies (libcore/snapshot/user_copies.hpp), which takes their sizes.
+  if (sample && layout->copies_user() && !sample_parts(record, *layout)) return false;
   time_ns = load<EventTime>(&record[time_at]);
   return true;
 }

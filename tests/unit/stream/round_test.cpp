@@ -6,6 +6,7 @@
 
 #include "libcore/stream/ring_intake.hpp"
 #include "libcore/stream/round_builder.hpp"
+#include "tests/unit/perf/copied_sample.hpp"
 #include "tests/unit/stream/stream_bench.hpp"
 
 namespace flight {
@@ -403,6 +404,32 @@ TEST(HoleCauseTest, EachHasItsWord) {
                                     {HoleCause::late, "late"},
                                     {HoleCause::paused, "paused"}})
     EXPECT_EQ(to_string(cause), word);
+}
+
+class NumberSink : public StreamSink {
+ public:
+  void records(std::size_t /*ring*/, const RecordRun& run) override { events += run.events; }
+  void hole(std::size_t /*ring*/, const Hole& /*hole*/) override {}
+  void end_of_round() override {}
+
+  std::uint64_t events = 0;
+};
+
+// Files have such samples without the copies, so their sizes must be right.
+TEST(RingIntakeTest, ADamagedCopyOfAStackIsForeign) {
+  const EventTable events = test::copying_event();
+  NumberSink last;
+  RingIntake intake(0, events, last, kBeginNs, 0);
+  RecordBuffer records;
+  for (const std::uint64_t valid_bytes : {std::uint64_t{64}, std::uint64_t{65}, std::uint64_t{0}}) {
+    const auto one = test::CopiedSample{.time_ns = 1'000, .valid_bytes = valid_bytes}.bytes();
+    records.insert(records.end(), one.begin(), one.end());
+  }
+  intake.records(records);
+  EXPECT_EQ(last.events, 2U);
+  const auto counts = intake.take_counts();
+  EXPECT_EQ(counts.events, 2U);
+  EXPECT_EQ(counts.foreign, 1U);
 }
 
 }  // namespace

@@ -10,9 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/recordings/chain_filter.hpp"
+#include "daemon/recordings/sample_filter.hpp"
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/record_build.hpp"
+#include "tests/unit/perf/copied_sample.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -23,14 +24,15 @@ constexpr std::uint64_t kCallType = kSidebandSampleType | PERF_SAMPLE_IP | PERF_
 constexpr std::uint64_t kCallId = 31, kStackId = 21;
 
 // Two channels whose CPUs are offline, so there are no rings. One event has callchains, and the other has none.
-std::shared_ptr<Attached> attached_without_rings() {
+std::shared_ptr<Attached> attached_without_rings(std::uint64_t more_of_stacks = 0, std::uint64_t user_registers = 0) {
   Attachment attachment;
   ManifestEvent event;
   event.attr.sample_type = kSidebandSampleType;
   event.ids = {{1, 0, 0}};
   attachment.manifest.events.push_back(event);
   event.channel = "stacks";
-  event.attr.sample_type = kSidebandSampleType | PERF_SAMPLE_CALLCHAIN;
+  event.attr.sample_type = kSidebandSampleType | PERF_SAMPLE_CALLCHAIN | more_of_stacks;
+  event.attr.sample_regs_user = user_registers;
   event.ids = {{kStackId, 0, 0}};
   attachment.manifest.events.push_back(event);
   event.channel = "calls";
@@ -92,11 +94,11 @@ class RunsSink : public StreamSink {
 };
 
 // Each of its samples gets a chain of length zero, 8 bytes: a full run becomes two.
-TEST(ChainFilterTest, ARunThatGrowsBecomesSeveral) {
+TEST(SampleFilterTest, ARunThatGrowsBecomesSeveral) {
   const auto attached = attached_without_rings();
   ASSERT_TRUE(attached);
   RunsSink last;
-  ChainFilter filter(attached, last);
+  SampleFilter filter(attached, last);
   RecordBuffer records;
   std::uint64_t count = 0;
   for (; records.size() < RecordRun::kBytes; ++count) {
@@ -125,6 +127,24 @@ TEST(ChainFilterTest, ARunThatGrowsBecomesSeveral) {
   EXPECT_EQ(next, count);
   EXPECT_EQ(last.lost, 5U);
   EXPECT_EQ(last.rounds, 1U);
+}
+
+// A sample whose copies of registers and stack cannot be cut off is left out.
+TEST(SampleFilterTest, CopiesOfStacksAreCutOff) {
+  const auto attached = attached_without_rings(test::kCopyType, test::kThreeRegisters);
+  ASSERT_TRUE(attached);
+  RunsSink last;
+  SampleFilter filter(attached, last);
+  RecordBuffer records;
+  for (const std::uint64_t valid_bytes : {std::uint64_t{64}, std::uint64_t{65}, std::uint64_t{0}}) {
+    const auto one = test::CopiedSample{.time_ns = 1000, .id = kStackId, .valid_bytes = valid_bytes}.bytes();
+    records.insert(records.end(), one.begin(), one.end());
+  }
+  filter.records(0, {.records = records, .events = 3, .oldest_ns = 1000, .newest_ns = 1000});
+  ASSERT_EQ(last.runs.size(), 1U);
+  EXPECT_EQ(last.runs[0].events, 2U);
+  const std::size_t in_the_ring = records.size() / 3, copies = 8 + 24 + 8 + 64 + 8;
+  EXPECT_EQ(last.runs[0].records.size(), 2 * (in_the_ring - copies));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The filter before the file of a recording: gives the samples of events without callchains an empty one, as in
-// snapshots (libcore/snapshot/empty_chains.hpp). The worker's thread.
+// The filter before the file of a recording: gives the samples the form that they have in files, as in snapshots
+// (libcore/snapshot/file_samples.hpp). The worker's thread.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "daemon/recorder/attached.hpp"
-#include "libcore/snapshot/empty_chains.hpp"
+#include "libcore/snapshot/file_samples.hpp"
 #include "libcore/stream/sink.hpp"
 
 namespace flight::daemon {
 
-class ChainFilter : public StreamSink {
+class SampleFilter : public StreamSink {
  public:
-  ChainFilter(std::shared_ptr<const Attached> attached, StreamSink& next);
+  SampleFilter(std::shared_ptr<const Attached> attached, StreamSink& next);
 
   void records(std::size_t ring, const RecordRun& run) override;
   void hole(std::size_t ring, const Hole& hole) override { next_.hole(ring, hole); }
@@ -26,10 +26,10 @@ class ChainFilter : public StreamSink {
   void pass_on(std::size_t ring, const RecordRun& run);
 
   std::shared_ptr<const Attached> attached_;
-  EmptyChains chains_;
+  FileSamples samples_;
   StreamSink& next_;
-  std::vector<std::byte> filled_;
-  std::uint64_t events_ = 0;  // in filled_
+  std::vector<std::byte> kept_;
+  std::uint64_t events_ = 0;  // in kept_
 };
 
 }  // namespace flight::daemon
