@@ -4,13 +4,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "libcore/perf/headerless.hpp"
 #include "libcore/perf/sample_parts.hpp"
 
 namespace flight {
 namespace {
-
-// The newest type that the oldest supported perf knows; it aborts on any later type.
-constexpr std::uint32_t kNewestReadableType = PERF_RECORD_AUX_OUTPUT_HW_ID;
 
 // nullopt: perf could not read the record.
 std::optional<std::uint64_t> readable_id(std::span<const std::byte> record) {

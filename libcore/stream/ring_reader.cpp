@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "libcore/perf/record.hpp"
+#include "libcore/perf/headerless.hpp"
 
 namespace flight {
 namespace {
@@ -35,6 +35,28 @@ RingReader::RingReader(std::span<const std::byte> data, std::function<std::uint6
   if (!past) read_to_ = begun_at_;
 }
 
+void RingReader::recognise(const EventTable& events) {
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    if (!events.layout(i).copies_user()) continue;
+    events_ = &events;
+    trailer_bytes_ = static_cast<std::size_t>(events.layout(i).trailer_bytes);
+  }
+}
+
+// The header of the record that `read` reads, or what it must have been; size 0: none that is plausible. `bytes`
+// are there from its beginning on.
+template <typename Word>
+perf_event_header RingReader::header_of(std::size_t bytes, const Word& read) const {
+  const std::uint64_t first = read(0);
+  if (events_ == nullptr || is_plausible_header(first)) return std::bit_cast<perf_event_header>(first);
+  const HeaderlessRecord found = find_headerless(std::min(bytes, kMaxRecordBytes), trailer_bytes_, read,
+                                                 [this](std::uint64_t id) -> const RecordLayout* {
+                                                   const auto event = events_->find(id);
+                                                   return event ? &events_->layout(*event) : nullptr;
+                                                 });
+  return found.bytes == 0 ? perf_event_header{} : restored_header(found, read(16));
+}
+
 // The number of bytes from `head` upwards that are safe to read now.
 std::uint64_t RingReader::readable(std::uint64_t head) const {
   const std::uint64_t written = head - head_();
@@ -52,7 +74,8 @@ std::uint64_t RingReader::find_boundaries(std::uint64_t head, std::uint64_t byte
   const std::uint64_t limit = std::min(bytes, readable(head));
   std::uint64_t at = 0;
   while (at < limit) {
-    const auto header = std::bit_cast<perf_event_header>(word(head + at));
+    const auto header =
+        header_of(static_cast<std::size_t>(limit - at), [&](std::size_t offset) { return word(head + at + offset); });
     if (header.size < kRecordHeaderBytes || header.size % 8 != 0 || header.size > limit - at) break;
     if (at + header.size - boundaries_.back() > kPieceBytes) boundaries_.push_back(at);
     at += header.size;
@@ -73,10 +96,12 @@ void RingReader::copy(std::uint64_t from, std::size_t bytes) {
 std::size_t RingReader::turn_round(std::size_t bytes, std::uint64_t limit) {
   std::size_t at = 0;
   while (at + kRecordHeaderBytes <= bytes) {
-    const auto header = load<perf_event_header>(&copied_[at]);
+    const auto header =
+        header_of(bytes - at, [&](std::size_t offset) { return load<std::uint64_t>(&copied_[at + offset]); });
     if (header.size < kRecordHeaderBytes || header.size % 8 != 0 ||
         at + header.size > std::min<std::uint64_t>(bytes, limit))
       break;
+    std::memcpy(&copied_[at], &header, sizeof header);
     std::memcpy(turned_.data() + turned_.size() - at - header.size, &copied_[at], header.size);
     at += header.size;
   }

@@ -17,6 +17,8 @@
 #include <span>
 #include <vector>
 
+#include "libcore/perf/record.hpp"
+
 namespace flight {
 
 // The number of bytes at the oldest end of a live ring of `size` bytes that the kernel may be overwriting.
@@ -58,6 +60,10 @@ class RingReader {
   RingReader& operator=(const RingReader&) = delete;
   ~RingReader() = default;
 
+  // Before the first look, where events may copy stacks: a record whose header a sample was written over is recognised
+  // by its content (libcore/perf/headerless.hpp). Otherwise it and what is older are a hole. `events` must outlive the
+  // reader.
+  void recognise(const EventTable& events);
   // Before the first look: goes on where an earlier reader of this ring ended, at its read_to(). What was overwritten
   // since then is a hole.
   void go_on_from(std::uint64_t head) {
@@ -79,9 +85,13 @@ class RingReader {
   void copy(std::uint64_t from, std::size_t bytes);
   [[nodiscard]] std::size_t turn_round(std::size_t bytes, std::uint64_t limit);
   [[nodiscard]] std::uint64_t word(std::uint64_t position) const;
+  template <typename Word>
+  [[nodiscard]] perf_event_header header_of(std::size_t bytes, const Word& read) const;
 
   std::span<const std::byte> data_;
   std::uint64_t mask_;
+  const EventTable* events_ = nullptr;  // of recognise(), if there is such an event
+  std::size_t trailer_bytes_ = 0;
   std::function<std::uint64_t()> head_;
   std::uint64_t read_to_ = 0;
   std::uint64_t begun_at_;                 // the head at the construction

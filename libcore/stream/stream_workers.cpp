@@ -108,6 +108,7 @@ Result<void> StreamWorkers::start_workers(BlockPool& pool) {
     for (std::size_t i = 0; i < own.size(); ++i) {
       const StreamRing& ring = rings_[own[i].ring];
       worker.readers.emplace_back(ring.data, ring.head, settings_.past, worker.memory.bytes());
+      worker.readers.back().recognise(events_);
       if (ring.read_to) worker.readers.back().go_on_from(*ring.read_to);
       worker.intakes.emplace_back(i, events_, worker.chain.first(), begin_ns, settings_.since_ns, settings_.all_since);
       worker.quarters.push_back(ring.data.size() / 4);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "libcore/perf/sample_parts.hpp"
@@ -54,5 +55,19 @@ struct CopiedSample {
     return {raw.begin(), raw.end()};
   }
 };
+
+inline void write_copied(FakeRing& ring, std::uint64_t serial) {
+  ring.write(CopiedSample{.time_ns = 100 * serial, .serial = serial}.bytes());
+}
+
+// As the kernel writes a sample of a program without a stack pointer: in the place of the cgroup there is the number of
+// valid bytes, and what comes last is behind the record's end.
+inline void write_overrun(FakeRing& ring, std::uint64_t serial, bool has_cgroup = true) {
+  CopiedSample copied{.time_ns = 100 * serial, .serial = serial, .stack_bytes = 0, .has_cgroup = has_cgroup};
+  const std::uint64_t last = has_cgroup ? std::exchange(copied.cgroup, 0) : 0;
+  const auto record = copied.bytes();
+  ring.write(record);
+  ring.poke(record.size(), bytes_of(last));
+}
 
 }  // namespace flight::test

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 #include <vector>
 
 #include "tests/unit/perf/copied_sample.hpp"
@@ -15,20 +14,6 @@ namespace {
 using Serials = std::vector<std::uint64_t>;
 
 constexpr std::size_t kOverrunRing = 4096;
-
-void write_copied(FakeRing& ring, std::uint64_t serial) {
-  ring.write(CopiedSample{.time_ns = 100 * serial, .serial = serial}.bytes());
-}
-
-// As the kernel writes a sample of a program without a stack pointer: in the place of the cgroup there is the number of
-// valid bytes, and what comes last is behind the record's end.
-void write_overrun(FakeRing& ring, std::uint64_t serial, bool has_cgroup = true) {
-  CopiedSample copied{.time_ns = 100 * serial, .serial = serial, .stack_bytes = 0, .has_cgroup = has_cgroup};
-  const std::uint64_t last = has_cgroup ? std::exchange(copied.cgroup, 0) : 0;
-  const auto record = copied.bytes();
-  ring.write(record);
-  ring.poke(record.size(), bytes_of(last));
-}
 
 // The bytes of each record.
 std::vector<std::vector<std::byte>> records_of(const RingImage& image, const WalkResult& walk) {

@@ -9,8 +9,10 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
+#include <utility>
 
 #include "libcore/perf/record.hpp"
+#include "tests/unit/perf/copied_sample.hpp"
 
 namespace flight {
 namespace {
@@ -334,6 +336,54 @@ TEST(RingReader, AHoleInTheMiddleOfALookIsInItsPlace) {
   EXPECT_EQ(found.numbers_.size(), 20U);
   ASSERT_EQ(found.holes_.size(), 1U);
   EXPECT_EQ(found.holes_[0], (std::pair<std::uint64_t, std::uint64_t>(0, 80 * 64)));
+}
+
+// The ip of each sample.
+class IpSink : public RingReader::Sink {
+ public:
+  void records(std::span<const std::byte> records) override {
+    for (std::size_t at = 0; at < records.size();) {
+      const auto header = load<perf_event_header>(&records[at]);
+      ASSERT_EQ(header.type, PERF_RECORD_SAMPLE);
+      ASSERT_EQ(header.misc, PERF_RECORD_MISC_USER);
+      ASSERT_GE(header.size, 64U);
+      ips.push_back(load<std::uint64_t>(&records[at + 16]));
+      at += header.size;
+    }
+  }
+  void hole(std::uint64_t bytes) override { missing += bytes; }
+
+  std::vector<std::uint64_t> ips;
+  std::uint64_t missing = 0;
+};
+
+// Behind samples of a program without a stack pointer (overruns() in libcore/perf/sample_parts.hpp).
+TEST(RingReader, ARecordWithoutAHeaderIsReadToo) {
+  const EventTable events = test::copying_event();
+  test::FakeRing ring(64U << 10U);
+  std::uint64_t next = 1;
+  bool meanwhile = false;  // one is written right after the head was read
+  RingReader reader(
+      ring.bytes(),
+      [&] {
+        const std::uint64_t head = ring.image().head;
+        if (std::exchange(meanwhile, false)) test::write_overrun(ring, next++);
+        return head;
+      },
+      true);
+  reader.recognise(events);
+  IpSink found;
+  for (int look = 0; look < 1000; ++look) {
+    test::write_copied(ring, next++);
+    for (int i = 0; i < look % 3; ++i) test::write_overrun(ring, next++);
+    test::write_copied(ring, next++);
+    meanwhile = look % 2 == 0;
+    reader.look(found);
+  }
+  reader.look(found);
+  EXPECT_EQ(found.missing, 0U);
+  ASSERT_EQ(found.ips.size(), next - 1);
+  for (std::uint64_t i = 0; i < found.ips.size(); ++i) ASSERT_EQ(found.ips[i], i + 1);
 }
 
 }  // namespace
