@@ -39,6 +39,10 @@ Mapping::~Mapping() {
   if (address_ != nullptr) ::munmap(address_, bytes_);
 }
 
+void Mapping::leave_out_of_core() const {
+  if (address_ != nullptr) ::madvise(address_, bytes_, MADV_DONTDUMP);
+}
+
 void Mapping::discard() const {
   if (address_ == nullptr) return;
   constexpr int kDontNeedLocked =

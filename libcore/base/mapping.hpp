@@ -36,6 +36,8 @@ class Mapping {
 
   // mlock(2) of the whole mapping. ENOMEM or EPERM: RLIMIT_MEMLOCK is too small.
   [[nodiscard]] Result<void> lock() const;
+  // A core dump of this process does not contain it (madvise(2), MADV_DONTDUMP). The kernel leaves out perf rings.
+  void leave_out_of_core() const;
   // For anonymous memory: gives its pages back to the kernel and keeps the addresses. Its content is then zero.
   void discard() const;
 

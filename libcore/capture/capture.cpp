@@ -111,6 +111,7 @@ Result<Staging> Staging::create(const Rings& rings, const Staging* before) {
   if (missing > 0) {
     auto created = Mapping::create(missing);
     if (!created) return wrap(created.error(), "staging for {} rings", rings.size());
+    created->leave_out_of_core();  // rings are, too
     const auto memory = std::make_shared<const Mapping>(std::move(*created));
     std::memset(memory->data(), 0, missing);
     if (auto locked = memory->lock(); !locked) lock_error = locked.error().what;

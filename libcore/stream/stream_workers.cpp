@@ -103,6 +103,7 @@ Result<void> StreamWorkers::start_workers(BlockPool& pool) {
     if (!chunks) return propagate(chunks.error());
     auto memory = Mapping::create(RingReader::kMemoryBytes);
     if (!memory) return propagate(memory.error());
+    memory->leave_out_of_core();  // rings are, too
     workers_.push_back(std::make_unique<Worker>(std::move(*chunks), std::move(*memory), pool, own, settings_.filters));
     Worker& worker = *workers_.back();
     for (std::size_t i = 0; i < own.size(); ++i) {

@@ -17,6 +17,7 @@
 #include "libcore/perf/tracepoint.hpp"
 #include "tests/unit/on_cpu.hpp"
 #include "tests/unit/root_test.hpp"
+#include "tests/unit/vm_flags.hpp"
 
 namespace flight {
 namespace {
@@ -273,6 +274,14 @@ TEST_F(Capture, AnUnfilledRingIsTakenWhole) {
     EXPECT_EQ(seen.front(), 1);
     EXPECT_EQ(gaps(seen), 0U);
   }
+}
+
+// Samples may have copies of the memory of other processes.
+TEST_F(Capture, RingsAndImagesAreLeftOutOfCore) {
+  auto staging = Staging::create(rings_);
+  ASSERT_TRUE(staging) << staging.error().what;
+  EXPECT_TRUE(test::is_left_out_of_core(rings_[0]->bytes().data())) << "by the kernel";
+  EXPECT_TRUE(test::is_left_out_of_core(staging->image(0).bytes.data()));
 }
 
 }  // namespace
