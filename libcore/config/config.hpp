@@ -30,7 +30,8 @@ struct EventConfig {
   std::uint64_t period = 0;     // if both are 0: 99 Hz; for a tracepoint: every event
   bool stack = false;           // "fp"
   std::uint16_t max_stack = 127;
-  std::string filter;  // of tracepoints, in tracefs' syntax
+  std::uint32_t stack_bytes = 0;  // of the user's stack, copied with each sample; needs `stack`; 0: none
+  std::string filter;             // of tracepoints, in tracefs' syntax
   friend bool operator==(const EventConfig&, const EventConfig&) = default;
 };
 

@@ -101,7 +101,7 @@ perf_event_attr event_attr(const EventSpec& spec, const SamplingOptions& options
     attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
     attr.sample_max_stack = std::min(options.max_stack, features.max_stack);
     // The user's callchain remains: code that keeps frame pointers continues it where the copy ends.
-    if (options.stack_bytes > 0 && kUserRegisters != 0) {
+    if (options.stack_bytes > 0 && kUserRegisters != 0 && features.copies_stacks) {
       attr.sample_type |= kUserCopies;
       attr.sample_regs_user = kUserRegisters;
       attr.sample_stack_user = options.stack_bytes;

@@ -3,8 +3,10 @@
 
 #include <sys/capability.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <limits>
@@ -23,6 +25,39 @@ std::optional<long> kernel_sysctl(const std::string& name) {
   const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), value);
   if (error != std::errc{} || stop == text->data()) return std::nullopt;
   return value;
+}
+
+namespace {
+
+// MAJOR.MINOR.PATCH at the beginning; what is missing is 0.
+std::array<unsigned, 3> kernel_numbers(std::string_view text) {
+  std::array<unsigned, 3> numbers{};
+  const char* at = text.data();
+  const char* const end = text.data() + text.size();
+  for (unsigned& number : numbers) {
+    const auto [stop, error] = std::from_chars(at, end, number);
+    if (error != std::errc{} || stop == end || *stop != '.') break;
+    at = stop + 1;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+bool can_copy_stacks(std::string_view release, std::string_view version, bool arm64) {
+  if (!arm64) return true;
+  // "#1 SMP Debian 6.1.147-1 (2025-08-02)"
+  constexpr std::string_view kDebian = "Debian ";
+  const std::size_t debian = version.find(kDebian);
+  const auto of_version = debian == std::string_view::npos ? std::array<unsigned, 3>{}
+                                                           : kernel_numbers(version.substr(debian + kDebian.size()));
+  const auto numbers = std::max(kernel_numbers(release), of_version);
+  constexpr std::array<unsigned, 3> kFirst{6, 16, 0};
+  constexpr std::array<std::array<unsigned, 3>, 6> kStable{
+      {{5, 10, 239}, {5, 15, 186}, {6, 1, 142}, {6, 6, 95}, {6, 12, 35}, {6, 15, 4}}};
+  return numbers >= kFirst || std::any_of(kStable.begin(), kStable.end(), [&](const auto& stable) {
+           return numbers[0] == stable[0] && numbers[1] == stable[1] && numbers[2] >= stable[2];
+         });
 }
 
 bool has_capability(int capability) {
@@ -87,6 +122,14 @@ KernelFeatures KernelFeatures::probe(int cpu) {
   KernelFeatures features;
   features.paranoid = read_paranoid();
   features.read_limits();
+  utsname names{};
+  ::uname(&names);
+#if defined(__aarch64__)
+  constexpr bool kArm64 = true;
+#else
+  constexpr bool kArm64 = false;
+#endif
+  features.copies_stacks = can_copy_stacks(names.release, names.version, kArm64);
 
   // Tests one new feature at a time on top of an event that every kernel since 5.10 opens.
   const perf_event_attr plain = owner_attr(KernelFeatures{});

@@ -77,6 +77,11 @@ void warn_of_limits(const OpenChannel& channel, std::size_t index, std::vector<s
         "channel '{}': {} is sampled {} times a second instead of {}: sysctl kernel.perf_event_max_sample_rate was "
         "lower when it was opened; the kernel lowers it when sampling takes too much time",
         channel.plan.config.name, event.name, frequency, event.frequency));
+  if (channel.plan.config.events[index].stack_bytes != 0 && event.attr.sample_stack_user == 0)
+    warnings.push_back(fmt::format(
+        "channel '{}': stacks of {} are by frame pointers only: this kernel can crash if samples of all processes copy "
+        "stacks; Linux 6.16, 6.15.4, 6.12.35, 6.6.95, 6.1.142, 5.15.186 and 5.10.239 have the correction",
+        channel.plan.config.name, event.name));
   if (max_stack < event.max_stack)
     warnings.push_back(
         fmt::format("channel '{}': stacks of {} have at most {} frames instead of {}: sysctl "

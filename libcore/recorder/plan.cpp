@@ -2,6 +2,7 @@
 #include "libcore/recorder/plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <limits>
 #include <optional>
@@ -30,6 +31,29 @@ std::uint64_t needed_bytes(std::uint64_t channel_bytes, std::size_t cpu_count, s
   return 2 * channel_bytes + for_each_cpu * cpu_count + beside + checkpoint_file_bytes(beside);
 }
 
+// What samples with copied stacks write on a busy CPU in a second, as far as their rate is known.
+std::uint64_t copied_bytes_a_second(const ChannelPlan& channel) {
+  constexpr std::uint64_t kBesideStackBytes = 512;  // registers, callchain, fixed fields
+  std::uint64_t bytes = 0;
+  for (const EventPlan& event : channel.events)
+    if (event.attr.sample_stack_user != 0 && event.attr.freq != 0)
+      bytes += event.attr.sample_freq * (event.attr.sample_stack_user + kBesideStackBytes);
+  return bytes;
+}
+
+// Copied stacks fill a ring a hundred times faster than callchains.
+void warn_of_short_rings(const ChannelPlan& channel, std::vector<std::string>& warnings) {
+  constexpr std::uint64_t kLeastSeconds = 3;  // they are read about once a second
+  const std::uint64_t a_second = copied_bytes_a_second(channel);
+  if (channel.ring_bytes >= kLeastSeconds * a_second) return;
+  warnings.push_back(fmt::format(
+      "channel '{}': its rings of {} hold {:.1f} s of samples with copied stacks on a busy CPU: make `ring` "
+      "{}, or lower `frequency` or `stack_bytes`",
+      channel.config.name, format_bytes(channel.ring_bytes),
+      static_cast<double>(channel.ring_bytes) / static_cast<double>(a_second),
+      format_bytes(std::bit_ceil(kLeastSeconds * a_second))));
+}
+
 void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t cpu_count, RecordingPlan& plan) {
   std::uint64_t channel_bytes = 0;
   for (const ChannelPlan& channel : plan.channels) {
@@ -38,6 +62,7 @@ void warn_of_budget(const Config& config, std::uint64_t max_bytes, std::size_t c
       plan.warnings.push_back(fmt::format(
           "memory.max is {}: the rings of channel '{}' have {} instead of {} on each CPU", format_bytes(max_bytes),
           channel.config.name, format_bytes(channel.ring_bytes), format_bytes(channel.config.ring_bytes)));
+    warn_of_short_rings(channel, plan.warnings);
   }
   if (const std::uint64_t needed =
           needed_bytes(channel_bytes, cpu_count, max_bytes, plan.sideband_ring_bytes, plan.watched_triggers());
@@ -234,7 +259,11 @@ std::vector<std::string> format_fields(std::string_view format) {
 }
 
 SamplingOptions sampling_options(const EventConfig& config) {
-  return {.frequency = config.frequency, .period = config.period, .stack = config.stack, .max_stack = config.max_stack};
+  return {.frequency = config.frequency,
+          .period = config.period,
+          .stack = config.stack,
+          .max_stack = config.max_stack,
+          .stack_bytes = config.stack_bytes};
 }
 
 EventPlan plan_event(const EventSpec& spec, const EventConfig& config, const SamplingOptions& options,

@@ -145,7 +145,10 @@ EventPlan cpu_clock_for(const EventConfig& config, const EventPlan& event, const
   SamplingOptions options = sampling_options(config);
   // cpu-clock's period would be in nanoseconds.
   if (options.period != 0)
-    options = {.frequency = kClockFrequency, .stack = options.stack, .max_stack = options.max_stack};
+    options = {.frequency = kClockFrequency,
+               .stack = options.stack,
+               .max_stack = options.max_stack,
+               .stack_bytes = options.stack_bytes};
   EventPlan out = plan_event(clock, config, options, features);
   out.place = event.place;
   out.needs = event.needs;

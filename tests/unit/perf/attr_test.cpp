@@ -81,11 +81,30 @@ TEST(Attr, CopiesOfTheUsersStack) {
   EXPECT_NE(attr.sample_type & PERF_SAMPLE_CALLCHAIN, 0U);
   EXPECT_EQ(attr.exclude_callchain_user, 0U);
   EXPECT_EQ(attr.size, 128U);
+  KernelFeatures crashes;
+  crashes.copies_stacks = false;
+  const auto on_that_kernel = event_attr(cpu_clock(), options, crashes);
   options.stack_bytes = 0;
-  const auto by_frame_pointer = event_attr(cpu_clock(), options, {});
-  EXPECT_EQ(by_frame_pointer.sample_type & kUserCopies, 0U);
-  EXPECT_EQ(by_frame_pointer.sample_regs_user, 0U);
-  EXPECT_EQ(by_frame_pointer.sample_stack_user, 0U);
+  for (const auto& by_frame_pointer : {on_that_kernel, event_attr(cpu_clock(), options, {})}) {
+    EXPECT_EQ(by_frame_pointer.sample_type & (kUserCopies | PERF_SAMPLE_CALLCHAIN), PERF_SAMPLE_CALLCHAIN);
+    EXPECT_EQ(by_frame_pointer.sample_regs_user, 0U);
+    EXPECT_EQ(by_frame_pointer.sample_stack_user, 0U);
+  }
+}
+
+// On arm64; no other kernel crashes.
+TEST(KernelFeatures, WhichKernelsMayCopyStacks) {
+  constexpr const char* kNoVersion = "#1 SMP PREEMPT";
+  for (const char* release : {"6.16.0", "6.16", "6.18.44", "7.0.1-arm64", "6.15.4", "6.12.35-v8+", "6.6.95", "6.1.142",
+                              "5.15.186-1", "5.10.239"})
+    EXPECT_TRUE(can_copy_stacks(release, kNoVersion, true)) << release;
+  for (const char* release : {"6.15.3", "6.15", "6.14.11", "6.12.34", "6.6.94", "6.1.141", "6.1.0-37-arm64",
+                              "6.8.0-64-generic", "5.15.185", "5.10.238", "5.4.295", "", "x"}) {
+    EXPECT_FALSE(can_copy_stacks(release, kNoVersion, true)) << release;
+    EXPECT_TRUE(can_copy_stacks(release, kNoVersion, false)) << release;
+  }
+  EXPECT_TRUE(can_copy_stacks("6.1.0-38-arm64", "#1 SMP Debian 6.1.147-1 (2025-08-02)", true));
+  EXPECT_FALSE(can_copy_stacks("6.1.0-37-arm64", "#1 SMP Debian 6.1.140-1 (2025-05-22)", true));
 }
 
 TEST(Attr, RatesOfAnEvent) {

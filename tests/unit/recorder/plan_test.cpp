@@ -205,5 +205,28 @@ TEST_F(Plan, SaysWhichRingsItHalved) {
   EXPECT_THAT(least->warnings, testing::Contains(HasSubstr("raise memory.max")));
 }
 
+TEST_F(Plan, SaysWhichRingsAreShortForCopiedStacks) {
+  features_.copies_stacks = true;
+  std::vector<EventConfig> events{{.event = "cpu-clock", .frequency = 99, .stack = true, .stack_bytes = 12288}};
+  const auto small = plan(events);
+  ASSERT_TRUE(small) << small.error().what;
+  EXPECT_EQ(small->channels[0].events[0].attr.sample_stack_user, 12288U);
+  EXPECT_THAT(small->warnings,
+              ElementsAre(AllOf(HasSubstr("rings of 1.0M hold 0.8 s of samples"), HasSubstr("make `ring` 4.0M"))));
+  events[0].frequency = 9;
+  EXPECT_THAT(plan(events)->warnings, IsEmpty());
+  events[0].stack_bytes = 0;
+  events[0].frequency = 999;
+  EXPECT_THAT(plan(events)->warnings, IsEmpty()) << "callchains are small";
+}
+
+// Also where cpu-clock takes the place of an event with a period.
+TEST_F(Plan, AnotherEventCopiesStacksAsWell) {
+  features_.copies_stacks = true;
+  const auto made = plan({{.event = "cycles", .period = 1'000'000, .stack = true, .stack_bytes = 4096}});
+  ASSERT_TRUE(made) << made.error().what;
+  EXPECT_EQ(made->channels[0].events[0].attr.sample_stack_user, 4096U);
+}
+
 }  // namespace
 }  // namespace flight

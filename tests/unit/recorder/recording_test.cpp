@@ -74,6 +74,28 @@ TEST_F(RealRecording, RecordsAtTheRateThatTheMachineAllows) {
   EXPECT_EQ(parsed->events[2].frequency, 99U);
 }
 
+TEST_F(RealRecording, CopiesStacksWhereTheKernelCan) {
+  config_.channels[1].ring_bytes = 4U << 20U;
+  config_.channels[1].events[0].stack_bytes = 4096;
+  const auto by_frame_pointers = testing::Contains(HasSubstr("stacks of cpu-clock are by frame pointers only"));
+  {
+    const auto recording = open_recording();
+    ASSERT_TRUE(recording) << recording.error().what;
+    const auto parsed = parse_manifest(encode(recording->manifest()));
+    ASSERT_TRUE(parsed) << parsed.error().what;
+    EXPECT_EQ(parsed->events[2].attr.sample_stack_user, features_.copies_stacks ? 4096U : 0U);
+  }
+  features_.copies_stacks = false;
+  const auto recording = open_recording();
+  ASSERT_TRUE(recording) << recording.error().what;
+  EXPECT_EQ(recording->manifest().events[2].attr.sample_stack_user, 0U);
+  EXPECT_THAT(recording->manifest().warnings, by_frame_pointers);
+  config_.channels[1].events[0].stack_bytes = 0;
+  const auto not_wanted = open_recording();
+  ASSERT_TRUE(not_wanted) << not_wanted.error().what;
+  EXPECT_THAT(not_wanted->manifest().warnings, testing::Not(by_frame_pointers));
+}
+
 // features_ has limits that the machine had at the start; the machine's own are higher now.
 TEST_F(RealRecording, AReloadUsesLimitsThatWereRaised) {
   features_.max_sample_rate = 50;
