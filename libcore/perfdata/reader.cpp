@@ -58,7 +58,7 @@ struct Cursor {
   }
 };
 
-Result<FileHeader> read_header(const FileBytes& file) {
+Result<FileHeader> read_header(const PerfDataBytes& file) {
   if (file.size() < sizeof(FileHeader))
     return fail(std::errc::bad_message, "not a perf.data file: it has {} bytes, less than the header's {}", file.size(),
                 sizeof(FileHeader));
@@ -82,7 +82,7 @@ Result<FileHeader> read_header(const FileBytes& file) {
 }
 
 // Reads attr (attr.size bytes) and the section of the ids. `ids_left` limits the memory for sections that overlap.
-Result<FileEvent> read_event(const FileBytes& file, ByteView entry, std::uint64_t& ids_left) {
+Result<FileEvent> read_event(const PerfDataBytes& file, ByteView entry, std::uint64_t& ids_left) {
   FileEvent event;
   const std::size_t attr_bytes = entry.size() - sizeof(FileSection);
   std::memcpy(&event.attr, entry.data(), std::min(attr_bytes, sizeof event.attr));
@@ -101,7 +101,7 @@ Result<FileEvent> read_event(const FileBytes& file, ByteView entry, std::uint64_
   return event;
 }
 
-Result<std::vector<FileEvent>> read_events(const FileBytes& file, const FileHeader& header) {
+Result<std::vector<FileEvent>> read_events(const PerfDataBytes& file, const FileHeader& header) {
   const auto entries = file.read(header.attrs, kMaxAttrsBytes, "the attributes");
   if (!entries) return propagate(entries.error());
   const std::uint64_t entry_bytes = header.attr_size;
@@ -120,7 +120,7 @@ Result<std::vector<FileEvent>> read_events(const FileBytes& file, const FileHead
 }
 
 // The table follows the data: a FileSection for each bit that is set, in the order of the bits.
-Result<std::map<unsigned, std::vector<std::byte>>> read_features(const FileBytes& file, const FileHeader& header) {
+Result<std::map<unsigned, std::vector<std::byte>>> read_features(const PerfDataBytes& file, const FileHeader& header) {
   std::map<unsigned, std::vector<std::byte>> features;
   std::uint64_t at = header.data.offset + header.data.size;
   std::uint64_t bytes_left = std::min<std::uint64_t>(file.size(), kMaxFeatureBytes);
@@ -187,7 +187,7 @@ Result<void> walk(ByteView bytes, std::string_view where, const Each& each) {
 
 // The same for a section of the file, one window at a time.
 template <typename Each>
-Result<void> walk(const FileBytes& file, const FileSection& section, std::string_view where, const Each& each) {
+Result<void> walk(const PerfDataBytes& file, const FileSection& section, std::string_view where, const Each& each) {
   std::uint64_t done = 0;
   while (done < section.size) {
     const std::uint64_t left = section.size - done;
@@ -210,17 +210,17 @@ Result<void> walk(const FileBytes& file, const FileSection& section, std::string
   return {};
 }
 
-Result<FileBytes> file_bytes_of(UniqueFd file, const std::string& path) {
+Result<PerfDataBytes> file_bytes_of(UniqueFd file, const std::string& path) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}", path);
   if (!S_ISREG(status.st_mode)) return fail(std::errc::invalid_argument, "{} is not a regular file", path);
-  return FileBytes(std::move(file), static_cast<std::uint64_t>(status.st_size));
+  return PerfDataBytes(std::move(file), static_cast<std::uint64_t>(status.st_size));
 }
 
 }  // namespace
 
-Result<std::vector<std::byte>> FileBytes::read(const FileSection& section, std::uint64_t most,
-                                               std::string_view what) const {
+Result<std::vector<std::byte>> PerfDataBytes::read(const FileSection& section, std::uint64_t most,
+                                                   std::string_view what) const {
   if (section.offset > size_ || section.size > size_ - section.offset)
     return fail(std::errc::bad_message, "{} ({} bytes at {}) lie outside of the file, which has {} bytes", what,
                 section.size, section.offset, size_);
@@ -289,9 +289,9 @@ Result<FileReader> FileReader::open_files(UniqueFd data, std::vector<UniqueFd> m
   return reader;
 }
 
-Result<FileReader> FileReader::parse(std::span<const std::byte> bytes) { return parse(FileBytes(bytes)); }
+Result<FileReader> FileReader::parse(std::span<const std::byte> bytes) { return parse(PerfDataBytes(bytes)); }
 
-Result<FileReader> FileReader::parse(FileBytes bytes) {
+Result<FileReader> FileReader::parse(PerfDataBytes bytes) {
   const auto header = read_header(bytes);
   if (!header) return propagate(header.error());
   FileReader reader;
@@ -324,7 +324,7 @@ std::string FileReader::string_feature(unsigned bit) const {
 
 std::uint64_t FileReader::file_bytes() const {
   std::uint64_t sum = bytes_.size();
-  for (const FileBytes& file : more_) sum += file.size();
+  for (const PerfDataBytes& file : more_) sum += file.size();
   return sum;
 }
 

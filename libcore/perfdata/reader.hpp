@@ -24,11 +24,11 @@ namespace flight {
 struct FileSection;
 
 // The file, or its bytes in memory.
-class FileBytes {
+class PerfDataBytes {
  public:
-  FileBytes() = default;
-  FileBytes(UniqueFd file, std::uint64_t size) : file_(std::move(file)), size_(size) {}
-  explicit FileBytes(std::span<const std::byte> bytes) : bytes_(bytes), size_(bytes.size()) {}
+  PerfDataBytes() = default;
+  PerfDataBytes(UniqueFd file, std::uint64_t size) : file_(std::move(file)), size_(size) {}
+  explicit PerfDataBytes(std::span<const std::byte> bytes) : bytes_(bytes), size_(bytes.size()) {}
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   // All bytes of a section, at most `most`. EBADMSG: it is outside of the file, or the file became shorter.
@@ -73,9 +73,9 @@ class FileReader {
  private:
   FileReader() = default;
   [[nodiscard]] static Result<FileReader> open_folder(const std::string& path);
-  [[nodiscard]] static Result<FileReader> parse(FileBytes bytes);
-  FileBytes bytes_;
-  std::vector<FileBytes> more_;  // bare records: the other files of a data directory
+  [[nodiscard]] static Result<FileReader> parse(PerfDataBytes bytes);
+  PerfDataBytes bytes_;
+  std::vector<PerfDataBytes> more_;  // bare records: the other files of a data directory
   std::uint64_t data_offset_ = 0, data_bytes_ = 0;
   std::vector<FileEvent> events_;
   std::map<unsigned, std::vector<std::byte>> features_;

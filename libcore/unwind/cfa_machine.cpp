@@ -68,7 +68,7 @@ std::int64_t CfaMachine::factored(std::uint64_t offset) const {
   return static_cast<std::int64_t>(offset * static_cast<std::uint64_t>(cie_.data_alignment));
 }
 
-CfaMachine::Effect CfaMachine::set(std::uint64_t number, const Place& place) {
+CfaMachine::Effect CfaMachine::set(std::uint64_t number, const RegisterPlace& place) {
   if (number < registers_) state_.places[static_cast<std::size_t>(number)] = place;
   return Effect::none;
 }

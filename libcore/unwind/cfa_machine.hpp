@@ -38,7 +38,7 @@ class CfaMachine {
   Effect execute_location(std::uint8_t opcode);
   Effect execute_vendor(std::uint8_t opcode);
   Effect advance(std::uint64_t delta);
-  Effect set(std::uint64_t number, const Place& place);
+  Effect set(std::uint64_t number, const RegisterPlace& place);
   Effect restore(std::uint64_t number);
   Effect restore_state();
   [[nodiscard]] std::int64_t factored(std::uint64_t offset) const;

@@ -24,7 +24,7 @@ enum class Where : std::uint8_t {
   is_expression,  // the value of the expression
 };
 
-struct Place {
+struct RegisterPlace {
   Where where = Where::unspecified;
   std::int64_t value = 0;
   std::span<const std::byte> expression;  // bytes of the section
@@ -37,7 +37,7 @@ struct FrameState {
   std::uint64_t cfa_register = 0;
   std::int64_t cfa_offset = 0;
   std::span<const std::byte> cfa_expression;
-  std::array<Place, kMaxUnwindRegisters> places{};
+  std::array<RegisterPlace, kMaxUnwindRegisters> places{};
 };
 
 }  // namespace flight

@@ -77,7 +77,7 @@ bool RulePool::encode(const FrameState& state, bool is_signal_frame) {
   return true;
 }
 
-bool RulePool::encode_place(std::size_t number, const Place& place) {
+bool RulePool::encode_place(std::size_t number, const RegisterPlace& place) {
   const bool callee_saved = ((traits_of(machine_).callee_saved >> number) & 1U) != 0;
   const auto kind = save_kind(place.where);
   // The ABI's default for an unspecified register.

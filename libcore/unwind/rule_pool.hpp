@@ -31,7 +31,7 @@ class RulePool {
 
  private:
   [[nodiscard]] bool encode(const FrameState& state, bool is_signal_frame);
-  [[nodiscard]] bool encode_place(std::size_t number, const Place& place);
+  [[nodiscard]] bool encode_place(std::size_t number, const RegisterPlace& place);
   [[nodiscard]] std::optional<std::uint32_t> add_expression(std::span<const std::byte> expression);
 
   Machine machine_;
