@@ -211,7 +211,8 @@ bool RecorderThread::take_scan(const Result<Mapping>& records, EventTime asked_n
   }
   drain();
   clock_.look();
-  const EventTime scanned_ns = tracker_.add_scan(records->bytes(), asked_ns, wanted_, clock_.history());
+  const EventTime scanned_ns =
+      tracker_.add_scan(records->bytes(), asked_ns, wanted_, clock_.history(), monotonic_now());
   intake_.looked(scanned_ns);
   begin_checkpoint();  // with the processes that only the scan knew
   if (!tracker_.stale()) answer_waiters();
@@ -234,7 +235,7 @@ bool RecorderThread::take_first_scan(const Result<Mapping>& records) {
   for (const auto& ring : attached_->rings)
     if (began_ns > ring->info().enabled_ns) return false;
   clock_.look();
-  tracker_.add_scan(records->bytes(), began_ns, {}, clock_.history());
+  tracker_.add_scan(records->bytes(), began_ns, {}, clock_.history(), monotonic_now());
   return true;
 }
 

@@ -180,10 +180,12 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
       writer.write(pid, lives[i]);
       if (order.pids.contains(pid) && lives[i].start_ns <= end_ns) unnamed.add(pid, lives[i].unnamed_threads);
     }
-    if (const std::uint64_t count = writer.take_forgotten(); count > 0 && shown.contains(pid)) {
-      ++out.forgotten.of_processes;
-      out.forgotten.maps += count;
-    }
+    const std::uint64_t forgotten = writer.take_forgotten();
+    if (forgotten == 0) continue;
+    out.partial_maps.insert(pid);
+    if (!shown.contains(pid)) continue;
+    ++out.forgotten.of_processes;
+    out.forgotten.maps += forgotten;
   }
   out.left_out = writer.left_out() + without_maps;
   out.programs = writer.take_programs();

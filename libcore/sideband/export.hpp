@@ -28,8 +28,8 @@ struct ExportOrder {
   const Gaps& gaps;
 };
 
-// Sets all fields except stats, gaps and warnings. Costs one pass over the log and the processes in `pids`; the table
-// is not copied.
+// Sets all fields except stats, gaps, warnings and maps_from_ns; of partial_maps those whose mappings were forgotten.
+// Costs one pass over the log and the processes in `pids`; the table is not copied.
 [[nodiscard]] TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const KernelTable& kernel,
                                       const ExportOrder& order);
 

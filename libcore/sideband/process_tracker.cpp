@@ -78,7 +78,8 @@ void ProcessTracker::add_gap_until(EventTime end_ns) { add_gap(std::min(state_->
 void ProcessTracker::blame(std::string who) { state_->gaps.blame(std::move(who)); }
 
 EventTime ProcessTracker::add_scan(std::span<const std::byte> records, EventTime asked_ns,
-                                   const std::unordered_set<std::uint32_t>& wanted, const ClockHistory& clock) {
+                                   const std::unordered_set<std::uint32_t>& wanted, const ClockHistory& clock,
+                                   EventTime read_ns) {
   State& state = *state_;
   // If it began later, it is still of the request: what Intake drops from then on can be newer (Intake::looking).
   const EventTime began_ns = scan_time(records);
@@ -86,7 +87,11 @@ EventTime ProcessTracker::add_scan(std::span<const std::byte> records, EventTime
   ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.symbol_gap, state.known_from_ns, state.log,
                                 clock, state.table, state.kernel);
   if (merged.old_bpf) state.old_bpf = merged.old_bpf;
-  if (merged.settled) state.gaps.settle(scanned_ns, merged.unsure, std::move(merged.unread));
+  if (merged.settled) {
+    state.gaps.settle(scanned_ns, merged.unsure, std::move(merged.unread));
+    state.scan_read_ns = read_ns;
+    state.partly_read = std::move(merged.partly_read);
+  }
   state.unsure += merged.unsure;
   if (merged.settled && !state.gaps.unread().in_doubt()) {
     state.living.found_living(scanned_ns);
@@ -251,6 +256,8 @@ TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns
   window.forgotten.replaced = state.replaced.since(begin_ns);
   window.forgotten.names = state.names.since(begin_ns);
   window.names_from_ns = state.names_from_ns(begin_ns);
+  if (!state.gaps.stale()) window.maps_from_ns = state.scan_read_ns;
+  window.partial_maps.insert(state.partly_read.begin(), state.partly_read.end());
   if (state.forks_from_ns > begin_ns) window.forks_from_ns = state.forks_from_ns;
   state.warn(window, begin_ns, end_ns, doubtful ? &scope : nullptr);
   for (std::string& flood : flood_warnings(begin_ns, end_ns)) window.warnings.push_back(std::move(flood));

@@ -115,11 +115,15 @@ struct TrackerExport {
     EventTime since_ns = 0;  // when it was made: before that, the process was in another one, which is not known
   };
   std::unordered_map<std::uint32_t, ForkerCgroup> forker_cgroups;
-  std::vector<SidebandGap> gaps;      // in the window or shortly before it, ascending
-  ForgottenFacts forgotten;           // of this window
-  std::uint64_t left_out = 0;         // processes whose mappings were omitted, because they would exceed the limit
-  std::vector<std::string> warnings;  // which names are uncertain, and why
-  std::vector<std::string> notes;     // normal on a busy machine: files that were deleted before they could be read
+  std::vector<SidebandGap> gaps;  // in the window or shortly before it, ascending
+  ForgottenFacts forgotten;       // of this window
+  std::uint64_t left_out = 0;     // processes whose mappings were omitted, because they would exceed the limit
+  // From then on, prologue and log have every range of executable memory that a process has or had, if they have its
+  // [vdso] and it is not in `partial_maps`. UINT64_MAX: never, records are missing and no scan was made since.
+  EventTime maps_from_ns = UINT64_MAX;
+  std::unordered_set<std::uint32_t> partial_maps;  // mappings were forgotten, or not read by the last scan
+  std::vector<std::string> warnings;               // which names are uncertain, and why
+  std::vector<std::string> notes;  // normal on a busy machine: files that were deleted before they could be read
   TrackerStats stats;
 };
 
@@ -175,9 +179,11 @@ class ProcessTracker {
   // are called kLostName from the gap on, until their names are known. This ends staleness for gaps that are over by
   // then. A process that exists but that the broker could not read waits for the next scan; after several such scans it
   // is called kLostName. `wanted`: a snapshot has samples of them, so they stay if memory is short. `clock`: with a
-  // look after the scan, as the start times are of CLOCK_BOOTTIME.
+  // look after the scan, as the start times are of CLOCK_BOOTTIME. `read_ns`: all of it was read by then; what a
+  // process unmapped before is not known (TrackerExport::maps_from_ns). UINT64_MAX: unknown.
   EventTime add_scan(std::span<const std::byte> records, EventTime asked_ns,
-                     const std::unordered_set<std::uint32_t>& wanted = {}, const ClockHistory& clock = ClockHistory());
+                     const std::unordered_set<std::uint32_t>& wanted = {}, const ClockHistory& clock = ClockHistory(),
+                     EventTime read_ns = UINT64_MAX);
 
   // Folds records that are older than every ring's oldest sample; removes processes whose exit is older.
   void fold(EventTime horizon_ns);

@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,9 @@ struct ProcessTracker::State {
   EventTime drained_ns = 0;                        // as in add(); 0: unknown
   EventTime newest_ns = 0;                         // of all records written by the kernel
   bool replaying = false;
-  EventTime drained_to_ns = 0;  // the same, without the records that are being added
+  EventTime drained_to_ns = 0;                    // the same, without the records that are being added
+  EventTime scan_read_ns = UINT64_MAX;            // of the last scan, as in add_scan(); UINT64_MAX: none, or unknown
+  std::unordered_set<std::uint32_t> partly_read;  // by that scan
   Gaps gaps;
   std::optional<SymbolGap> symbol_gap;  // until a scan with symbols
   std::optional<OldBpf> old_bpf;        // by the last scan with symbols; nullopt: none came

@@ -129,7 +129,9 @@ ScanMerge merge_processes(const Scan& scan, EventTime scanned_ns, const Gaps& ga
   const DoubtScope scope(gaps.pending(), gaps.unread(), scanned_ns);
   const bool give_up = gaps.gives_up() && !scope.concerns_all();
   ScanMerger merger(scanned_ns, table);
-  ScanMerge out{.additions = {}, .unsure = 0, .unread = {}, .settled = true, .old_bpf = {}};
+  ScanMerge out{.additions = {}, .unsure = 0, .unread = {}, .settled = true, .old_bpf = {}, .partly_read = {}};
+  for (const ScannedProcess& process : scan.processes)
+    if (process.unread || process.partly) out.partly_read.insert(process.pid);
   if (!scope.concerns_nobody()) {
     Doubts doubts = clear_up(scope, &scan, scanned_ns, give_up, log, table);
     for (const ScannedProcess& process : doubts.unknown) {

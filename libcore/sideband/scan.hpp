@@ -7,8 +7,10 @@
 //   not or not wholly read     left as it is; the next scan is due soon
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
+#include <unordered_set>
 
 #include "libcore/base/clock_history.hpp"
 #include "libcore/sideband/gaps.hpp"
@@ -23,11 +25,12 @@ namespace flight {
 inline constexpr EventTime kScanSlackNs = 2'000'000'000;
 
 struct ScanMerge {
-  RecordBuffer additions;         // for the log
-  std::uint64_t unsure = 0;       // processes that the scan could not confirm
-  Unread unread;                  // the next scan has to read them
-  bool settled = false;           // false: the scan has no processes
-  std::optional<OldBpf> old_bpf;  // nullopt: the scan has no symbols
+  RecordBuffer additions;                         // for the log
+  std::uint64_t unsure = 0;                       // processes that the scan could not confirm
+  Unread unread;                                  // the next scan has to read them
+  bool settled = false;                           // false: the scan has no processes
+  std::optional<OldBpf> old_bpf;                  // nullopt: the scan has no symbols
+  std::unordered_set<std::uint32_t> partly_read;  // or not at all: these can have mappings that are not known
 };
 
 // `gaps`: the records that are missing since the last scan, and the processes that it left in doubt. `symbol_gap`: the
