@@ -105,6 +105,7 @@ void SnapshotWorker::run() {
     }
     answer(*finished, result);
     after_step(Step::answered);
+    if (attached_ && attached_->events.copies_user()) attached_->staging.wipe();
     if (result) keep_symbols();
   }
 }

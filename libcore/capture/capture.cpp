@@ -151,6 +151,11 @@ void Staging::cut(CaptureMode mode) {
     cut_ring(*parts_[i].ring, parts_[i].image, parts_[i].head, mode, captures_[i]);
 }
 
+void Staging::wipe() {
+  for (const Part& part : parts_) std::memset(part.image.data(), 0, part.image.size());
+  captures_.assign(captures_.size(), RingCapture());
+}
+
 RingImage Staging::image(std::size_t ring) const {
   return {.bytes = parts_[ring].image, .head = captures_[ring].head, .valid_bytes = captures_[ring].valid_bytes};
 }

@@ -54,6 +54,9 @@ class Staging {
   void copy_ahead();
   // Copies what was written since copy_ahead(), and cuts every ring.
   void cut(CaptureMode mode);
+  // Overwrites the images with zeros, once nobody needs them: samples can have copies of other processes' memory. They
+  // are empty then, until the next cut().
+  void wipe();
 
   [[nodiscard]] RingImage image(std::size_t ring) const;
   [[nodiscard]] std::vector<RingImage> images() const;

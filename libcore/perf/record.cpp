@@ -89,6 +89,10 @@ std::optional<std::size_t> EventTable::find(std::uint64_t id) const {
   return at->second;
 }
 
+bool EventTable::copies_user() const {
+  return std::any_of(layouts_.begin(), layouts_.end(), [](const RecordLayout& one) { return one.copies_user(); });
+}
+
 std::optional<RecordKey> record_key(std::span<const std::byte> record, const EventTable& events) {
   const std::size_t size = stated_size(record);
   if (size < sizeof(perf_event_header) + 8) return std::nullopt;

@@ -60,6 +60,8 @@ class EventTable {
   [[nodiscard]] std::uint64_t newest_id() const { return ids_.empty() ? 0 : ids_.back().first; }
   [[nodiscard]] const RecordLayout& layout(std::size_t event) const { return layouts_[event]; }
   [[nodiscard]] std::size_t size() const { return layouts_.size(); }
+  // Whether samples of any event have kUserCopies.
+  [[nodiscard]] bool copies_user() const;
 
  private:
   std::vector<RecordLayout> layouts_;

@@ -15,8 +15,10 @@
 // hide everything that is older.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
@@ -51,6 +53,19 @@ struct WalkResult {
 
 // Any thread; allocates only the result (and memory to sort a hostile image).
 [[nodiscard]] WalkResult walk_ring(const RingImage& image, const EventTable& events);
+
+// Space for one record. It is wiped at the end: the record can have a copy of a user's stack.
+class RecordScratch {
+ public:
+  RecordScratch() = default;
+  RecordScratch(const RecordScratch&) = delete;
+  RecordScratch& operator=(const RecordScratch&) = delete;
+  ~RecordScratch() { ::explicit_bzero(bytes_.data(), bytes_.size()); }
+  [[nodiscard]] std::span<std::byte> bytes() { return bytes_; }
+
+ private:
+  std::array<std::byte, kMaxRecordBytes> bytes_{};
+};
 
 // The bytes of one record: a span into the image, or, if it wraps or its header must be restored, into `scratch` (at
 // least kMaxRecordBytes).

@@ -117,11 +117,11 @@ Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu,
 void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
                               const std::vector<bool>& samples_cpu, const Lives& lives) {
   std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>, RingSelection::Tally*> tallies;
-  std::array<std::byte, kMaxRecordBytes> scratch{};
+  RecordScratch scratch;
   for (std::size_t i = ring.first; i < ring.last; ++i) {
     const RecordRef& ref = ring.walk.records[i];
     if (ref.type != PERF_RECORD_SAMPLE) continue;
-    const auto record = record_bytes(ring.image, ref, scratch);
+    const auto record = record_bytes(ring.image, ref, scratch.bytes());
     const auto key = record_key(record, events);
     const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
     if (!fields || !lives.has_several(fields->pid)) continue;

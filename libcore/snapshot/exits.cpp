@@ -64,14 +64,14 @@ Index index_of(std::span<const std::byte> log, std::span<const SidebandGap> gaps
 // The newest sample of each exit's task in one ring; 0 if there is none after the exit.
 std::vector<EventTime> newest_samples(const RingSelection& ring, const EventTable& events, const Index& index) {
   std::vector<EventTime> out(index.exits.size());
-  std::array<std::byte, kMaxRecordBytes> scratch{};
+  RecordScratch scratch;
   const auto begin = ring.walk.records.begin();
   auto ref =
       std::lower_bound(begin + static_cast<std::ptrdiff_t>(ring.first), begin + static_cast<std::ptrdiff_t>(ring.last),
                        index.earliest_ns, [](const RecordRef& a, EventTime time_ns) { return a.time_ns < time_ns; });
   for (; ref != begin + static_cast<std::ptrdiff_t>(ring.last); ++ref) {
     if (ref->type != PERF_RECORD_SAMPLE) continue;
-    const auto record = record_bytes(ring.image, *ref, scratch);
+    const auto record = record_bytes(ring.image, *ref, scratch.bytes());
     const auto key = record_key(record, events);
     const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
     const auto known = fields ? index.of_tid.find(fields->tid) : index.of_tid.end();

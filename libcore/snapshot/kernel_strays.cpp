@@ -51,12 +51,12 @@ void look_at(std::span<const std::byte> record, EventTime time_ns, std::vector<S
 void drop_strays(KernelWindow& kernel, const Selection& selection) {
   std::vector<Suspect> suspects = suspects_of(kernel, selection);
   if (suspects.empty()) return;
-  std::array<std::byte, kMaxRecordBytes> scratch{};
+  RecordScratch scratch;
   for (const RingSelection& ring : selection.rings)
     for (std::size_t i = ring.first; i < ring.last; ++i) {
       const RecordRef& record = ring.walk.records[i];
       if (record.type == PERF_RECORD_SAMPLE)
-        look_at(record_bytes(ring.image, record, scratch), record.time_ns, suspects);
+        look_at(record_bytes(ring.image, record, scratch.bytes()), record.time_ns, suspects);
     }
   std::set<std::string> named;
   std::vector<bool> stray(kernel.maps.size(), false);

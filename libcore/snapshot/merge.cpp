@@ -86,10 +86,10 @@ Result<void> merge_records(const Selection& selection, std::span<const std::byte
     if (sources[i].time_ns() != kAtEnd) heap.push_back({sources[i].time_ns(), i});
   std::make_heap(heap.begin(), heap.end(), later);
 
-  std::array<std::byte, kMaxRecordBytes> scratch{};
+  RecordScratch scratch;
   while (!heap.empty()) {
     Source& source = sources[heap.front().source];
-    if (auto emitted = emit(source.record(scratch)); !emitted) return emitted;
+    if (auto emitted = emit(source.record(scratch.bytes())); !emitted) return emitted;
     source.advance();
     heap.front().time_ns = source.time_ns();
     if (heap.front().time_ns == kAtEnd) {

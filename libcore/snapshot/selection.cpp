@@ -30,7 +30,7 @@ void cut_window(RingSelection& ring, EventTime begin_ns, EventTime end_ns) {
 
 void tally(RingSelection& ring, const EventTable& events, const std::vector<bool>& samples_cpu,
            const SidecarCompared& compared) {
-  std::array<std::byte, kMaxRecordBytes> scratch{};
+  RecordScratch scratch;
   RingSelection::Tally* current = nullptr;
   RingSelection::Source current_source;
   std::uint32_t current_tid = 0;
@@ -38,7 +38,7 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
     const RecordRef& ref = ring.walk.records[i];
     ring.record_bytes += ref.size;
     if (ref.type != PERF_RECORD_SAMPLE) continue;
-    const auto record = record_bytes(ring.image, ref, scratch);
+    const auto record = record_bytes(ring.image, ref, scratch.bytes());
     ++ring.samples;
     const auto key = record_key(record, events);
     if (!key) continue;
@@ -67,11 +67,11 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
 // without loss leaves no LOST record, perf does not warn, and it is no hole.
 void find_holes(const RingSelection& ring, const ManifestRing& info, const std::vector<Blackout>& blackouts,
                 std::vector<SidecarHole>& out) {
-  std::array<std::byte, kMaxRecordBytes> scratch{};
+  RecordScratch scratch;
   for (std::size_t i = ring.first; i < ring.last; ++i) {
     const RecordRef& ref = ring.walk.records[i];
     if (ref.type != PERF_RECORD_LOST) continue;
-    const auto lost = lost_fields(record_bytes(ring.image, ref, scratch));
+    const auto lost = lost_fields(record_bytes(ring.image, ref, scratch.bytes()));
     if (!lost) continue;
     SidecarHole hole{
         .channel = info.channel, .cpu = info.cpu, .begin_ns = 0, .end_ns = ref.time_ns, .lost = lost->lost};

@@ -46,7 +46,7 @@ UnitTimes::UnitTimes(const Selection& selection, const EventTable& events, std::
 
 void UnitTimes::read(const Selection& selection, const EventTable& events,
                      const std::unordered_set<std::uint32_t>& movers, Lives& lives) {
-  std::array<std::byte, kMaxRecordBytes> scratch{};
+  RecordScratch scratch;
   SampleQueue queue;
   for (std::size_t i = 0; i < selection.rings.size(); ++i)
     push_next_sample(queue, selection, i, selection.rings[i].first);
@@ -55,7 +55,7 @@ void UnitTimes::read(const Selection& selection, const EventTable& events,
     queue.pop();
     push_next_sample(queue, selection, next.ring, next.index + 1);
     const RingSelection& ring = selection.rings[next.ring];
-    const auto record = record_bytes(ring.image, ring.walk.records[next.index], scratch);
+    const auto record = record_bytes(ring.image, ring.walk.records[next.index], scratch.bytes());
     const auto key = record_key(record, events);
     const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
     if (!fields || fields->cgroup == 0 || !movers.contains(fields->pid)) continue;

@@ -7,8 +7,7 @@
 
 namespace flight {
 
-UserCopies::UserCopies(const EventTable& events) : events_(events) {
-  for (std::size_t i = 0; i < events.size(); ++i) any_ = any_ || events.layout(i).copies_user();
+UserCopies::UserCopies(const EventTable& events) : events_(events), any_(events.copies_user()) {
   if (any_) cut_.resize(kMaxRecordBytes);
 }
 

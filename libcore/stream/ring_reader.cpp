@@ -91,6 +91,12 @@ void RingReader::copy(std::uint64_t from, std::size_t bytes) {
   std::memcpy(copied_.data() + first, data_.data(), bytes - first);
 }
 
+// Of pieces of so many bytes at most: samples have copies of other processes' memory.
+void RingReader::wipe(std::size_t bytes) {
+  ::explicit_bzero(copied_.data(), bytes);
+  ::explicit_bzero(turned_.last(bytes).data(), bytes);
+}
+
 // The records of the copied piece that end at or below `limit`, oldest first, at the end of turned_. Returns their
 // bytes.
 std::size_t RingReader::turn_round(std::size_t bytes, std::uint64_t limit) {
@@ -114,10 +120,12 @@ std::uint64_t RingReader::look(Sink& sink) {
   if (bytes == 0) return head;
   // Above what was found: overwritten, or no records.
   std::uint64_t missing = bytes - find_boundaries(head, bytes);
+  std::size_t most = 0;
   for (std::size_t i = boundaries_.size() - 1; i > 0; --i) {
     const std::uint64_t begin = boundaries_[i - 1];
     const std::size_t size = boundaries_[i] - begin;
     copy(head + begin, size);
+    most = std::max(most, size);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);  // the copy is complete before the head is read again
     const std::uint64_t limit = readable(head);
     const std::size_t good = limit <= begin ? 0 : turn_round(size, limit - begin);
@@ -132,6 +140,7 @@ std::uint64_t RingReader::look(Sink& sink) {
     }
   }
   report(sink, missing, head);
+  if (events_ != nullptr) wipe(most);
   read_to_ = head;
   return head;
 }

@@ -61,8 +61,8 @@ class RingReader {
   ~RingReader() = default;
 
   // Before the first look, where events may copy stacks: a record whose header a sample was written over is recognised
-  // by its content (libcore/perf/headerless.hpp). Otherwise it and what is older are a hole. `events` must outlive the
-  // reader.
+  // by its content (libcore/perf/headerless.hpp). Otherwise it and what is older are a hole. If any does, the memory is
+  // wiped after each look. `events` must outlive the reader.
   void recognise(const EventTable& events);
   // Before the first look: goes on where an earlier reader of this ring ended, at its read_to(). What was overwritten
   // since then is a hole.
@@ -83,6 +83,7 @@ class RingReader {
   [[nodiscard]] std::uint64_t readable(std::uint64_t head) const;
   void report(Sink& sink, std::uint64_t missing, std::uint64_t end) const;
   void copy(std::uint64_t from, std::size_t bytes);
+  void wipe(std::size_t bytes);
   [[nodiscard]] std::size_t turn_round(std::size_t bytes, std::uint64_t limit);
   [[nodiscard]] std::uint64_t word(std::uint64_t position) const;
   template <typename Word>

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <thread>
 
@@ -273,6 +274,27 @@ TEST_F(Capture, AnUnfilledRingIsTakenWhole) {
     ASSERT_EQ(seen.size(), 500U) << to_string(mode);
     EXPECT_EQ(seen.front(), 1);
     EXPECT_EQ(gaps(seen), 0U);
+  }
+}
+
+TEST_F(Capture, AWipedImageIsEmptyUntilTheNextCapture) {
+  auto staging = Staging::create(rings_);
+  ASSERT_TRUE(staging) << staging.error().what;
+  const test::OnCpu there(0);
+  record(::gettid());
+  const auto used = [&staging] {
+    const std::span<const std::byte> bytes = staging->image(0).bytes;
+    return std::any_of(bytes.begin(), bytes.end(), [](std::byte one) { return one != std::byte{0}; });
+  };
+  for (int i = 1; i <= 2; ++i) {
+    for (long n = 1; n <= 100; ++n) ::syscall(SYS_close, -n);
+    static_cast<void>(capture(*staging, CaptureMode::pause));
+    EXPECT_TRUE(used());
+    EXPECT_EQ(numbers(*staging).size(), 100U * static_cast<unsigned>(i));
+    staging->wipe();
+    EXPECT_FALSE(used());
+    EXPECT_EQ(staging->image(0).valid_bytes, 0U);
+    EXPECT_TRUE(walk_ring(staging->image(0), events_).records.empty());
   }
 }
 

@@ -75,6 +75,7 @@ bool has_word(std::span<const std::byte> bytes, std::uint64_t word) {
 TEST(UserCopies, AreCutFromTheSample) {
   const EventTable events = event_table(copying_manifest());
   UserCopies copies(events);
+  ASSERT_TRUE(events.copies_user());
   ASSERT_TRUE(copies.any());
   const auto before = CopiedSample{.time_ns = 5, .serial = 7}.bytes();
   EXPECT_EQ(user_copy_bytes(before, events.layout(1)), kCopyBytes);
@@ -139,6 +140,7 @@ TEST(UserCopies, TheAttrsOfTheFileAgree) {
 TEST(UserCopies, WithoutSuchEventsNothingIsCut) {
   const EventTable events = test::one_event();
   UserCopies copies(events);
+  EXPECT_FALSE(events.copies_user());
   EXPECT_FALSE(copies.any());
   const auto record = test::sample(1, 2, 64, 4711);
   EXPECT_EQ(copies.cut(record).data(), record.data());

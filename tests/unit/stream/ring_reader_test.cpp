@@ -386,5 +386,25 @@ TEST(RingReader, ARecordWithoutAHeaderIsReadToo) {
   for (std::uint64_t i = 0; i < found.ips.size(); ++i) ASSERT_EQ(found.ips[i], i + 1);
 }
 
+// What was copied from the ring has copies of other processes' memory.
+TEST(RingReader, AfterALookNoCopyOfAStackIsLeft) {
+  for (const bool copies : {true, false}) {
+    const EventTable events = copies ? test::copying_event() : test::one_event();
+    std::vector<std::byte> memory(RingReader::kMemoryBytes);
+    BackwardRing ring(1U << 20U);
+    RingReader reader(
+        ring.data_, [&] { return ring.head_; }, false, memory);
+    reader.recognise(events);
+    Found found;
+    for (const std::size_t records : {20'000U, 0U, 100U}) {  // the first look takes several pieces
+      ring.write(48, records);
+      reader.look(found);
+      const auto left = std::count_if(memory.begin(), memory.end(), [](std::byte one) { return one != std::byte{0}; });
+      EXPECT_EQ(left == 0, copies) << left << " bytes after " << records;
+    }
+    expect_complete(ring, found, 1);
+  }
+}
+
 }  // namespace
 }  // namespace flight

@@ -38,14 +38,19 @@ constexpr const char* kBusy = "page-faults";        // fault() makes as many as 
 constexpr const char* kQuiet = "alignment-faults";  // which does not occur here
 
 // Real events of this machine: its sideband, and `event`, each in a ring of 64 KiB (the second one: `ring_bytes`) for
-// each CPU, with a record for each `period` of them; and channels into which nothing is recorded. nullptr: an error.
+// each CPU, with a record for each `period` of them, which copies so many bytes of the stack; and channels into which
+// nothing is recorded. nullptr: an error.
 inline std::shared_ptr<Recording> small_recording(const char* event = kBusy, std::vector<TriggerConfig> triggers = {},
                                                   const std::vector<std::string>& quiet = {},
-                                                  std::uint64_t ring_bytes = 64U << 10U, std::uint64_t period = 1) {
+                                                  std::uint64_t ring_bytes = 64U << 10U, std::uint64_t period = 1,
+                                                  std::uint32_t stack_bytes = 0) {
   Config config;
   config.memory_max = {.bytes = 1U << 30U};
   config.digest = "digest";
-  config.channels = {{.name = "faults", .ring_bytes = ring_bytes, .events = {{.event = event, .period = period}}}};
+  config.channels = {
+      {.name = "faults",
+       .ring_bytes = ring_bytes,
+       .events = {{.event = event, .period = period, .stack = stack_bytes != 0, .stack_bytes = stack_bytes}}}};
   for (const std::string& name : quiet)
     config.channels.push_back({.name = name, .ring_bytes = 64U << 10U, .events = {{.event = kQuiet, .period = 1}}});
   config.triggers = std::move(triggers);

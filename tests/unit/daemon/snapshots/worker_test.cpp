@@ -2,7 +2,9 @@
 // The snapshot worker with brokers that refuse, hang and die, and with disks that fail.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 
@@ -50,6 +52,21 @@ class SnapshotWorkerTest : public testing::Test {
     broker().die();
     ASSERT_TRUE(soon([this] { return bench_.recorder.lost == 1; }));
   }
+  // After a snapshot and the end of the worker: how many bytes of its staging memory are not zero.
+  std::size_t left_in_staging(std::uint32_t stack_bytes) {
+    bench_.rings = small_recording(kBusy, {}, {}, 64U << 10U, 1, stack_bytes);
+    start();
+    fault(50);
+    const auto taken = take();
+    EXPECT_TRUE(taken) << taken.error().what;
+    EXPECT_TRUE(!taken || taken->samples > 0);
+    bench_.end();
+    std::size_t left = 0;
+    for (const RingImage& image : recorder().attached()->staging.images())
+      left += static_cast<std::size_t>(
+          std::count_if(image.bytes.begin(), image.bytes.end(), [](std::byte one) { return one != std::byte{0}; }));
+    return left;
+  }
   SnapshotBench::Answer ask_last() { return bench_.ask(SnapshotRequest::of_flightd(kBrokerLost, "a test")); }
 
   SnapshotBench bench_;
@@ -82,6 +99,16 @@ TEST_F(SnapshotWorkerTest, ItsSidecarHasTheWarningOfTheStore) {
   const auto taken = take();
   ASSERT_TRUE(taken) << taken.error().what;
   EXPECT_THAT(taken->warnings, Contains("it is another directory"));
+}
+
+TEST_F(SnapshotWorkerTest, AfterASnapshotNoCopyOfAStackIsLeft) {
+  EXPECT_EQ(left_in_staging(512), 0U);
+  EXPECT_TRUE(recorder().attached()->events.copies_user());
+}
+
+TEST_F(SnapshotWorkerTest, StagingWithoutCopiesOfStacksIsNotWiped) {
+  EXPECT_GT(left_in_staging(0), 0U);
+  EXPECT_FALSE(recorder().attached()->events.copies_user());
 }
 
 // A pause would be a hole in the recording.
