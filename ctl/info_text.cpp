@@ -59,6 +59,19 @@ std::string tracker_text(const Sidecar& sidecar) {
                      sidecar.tracker.exited, sidecar.tracker.evicted, sidecar.tracker.stale ? "; stale" : "");
 }
 
+// Empty if the stacks are as the kernel wrote them, and nearly all of them were checked.
+std::string callers_text(const Sidecar& sidecar) {
+  const SidecarStacks stacks = sidecar.stacks.value_or(SidecarStacks());
+  std::string out;
+  if (stacks.garbage_frames > 0)
+    out = fmt::format("{} of {} were no code, and were dropped (programs without frame pointers)",
+                      stacks.garbage_frames, stacks.callers);
+  if (!out.empty() && stacks.unchecked > 0) out += "; ";
+  if (!out.empty() ? stacks.unchecked > 0 : stacks.unchecked > stacks.checked)
+    out += fmt::format("those of {} were not checked", counted(stacks.unchecked, "sample"));
+  return out;
+}
+
 std::string timings_text(const Sidecar& sidecar) {
   const SidecarTimings& times = sidecar.timings_us;
   const auto us = [](std::uint64_t value) { return micros_text(static_cast<double>(value)); };
@@ -99,6 +112,7 @@ Lines fact_lines(const Sidecar& sidecar) {
             {"samples", std::to_string(sidecar.samples) + (sidecar.recording == "silent" ? " (silent)" : "")},
             {"losses", losses_text(sidecar)},
             {"processes", tracker_text(sidecar)}};
+  if (std::string callers = callers_text(sidecar); !callers.empty()) out.emplace_back("callers", std::move(callers));
   if (sidecar.record) out.emplace_back("recording", record_text(*sidecar.record));
   if (!sidecar.channel_cpus.empty()) out.emplace_back("recorded CPUs", cpus_of_channels(sidecar));
   for (auto& line : asker_lines(sidecar)) out.push_back(std::move(line));

@@ -236,6 +236,7 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
                      .evicted = sideband.stats.evicted,
                      .lost = sideband.stats.lost,
                      .unsure = sideband.stats.unsure};
+  if (part->data.stacks.checked + part->data.stacks.unchecked > 0) sidecar.stacks = part->data.stacks;
   sidecar.compared = selection.compared;
   describe_cpus(recording.manifest, sidecar);
   Ranking ranking = rank(selection, recording.manifest, recording.channel_rings, recording.events, sideband,

@@ -20,6 +20,7 @@
 #include "libcore/snapshot/fit.hpp"
 #include "libcore/snapshot/merge.hpp"
 #include "libcore/snapshot/needed_forks.hpp"
+#include "libcore/snapshot/unmapped_leaves.hpp"
 
 namespace flight {
 namespace {
@@ -161,7 +162,9 @@ Result<void> write_once(WrittenData& out, const DataToWrite& what, const Snapsho
                         const SnapshotOutput& output, WorkerPool& workers, StreamMemory& memory,
                         const OnProgress& progress) {
   out = WrittenData();
-  FileSamples samples(what.recording.manifest, what.recording.events);
+  MappedCode code(what.sideband);
+  doubt_unmapped_leaves(code, what.selection, what.recording.events, workers);
+  FileSamples samples(what.recording.manifest, what.recording.events, &code);
   std::vector<FileEvent> events = file_events(what.recording.manifest);
   samples.mark(events);
   sort_for_readers(events);
@@ -175,6 +178,7 @@ Result<void> write_once(WrittenData& out, const DataToWrite& what, const Snapsho
   auto streamed = folder ? stream_folder(out, what, target, workers, memory, level, samples, progress)
                          : stream_file(out, what, target, workers, memory, level, samples, progress);
   if (!streamed) return streamed;
+  out.stacks = samples.stacks();
   after_step(Step::streamed);
   out.write_begin_ns = monotonic_now();
   Features features = features_of(what, out, level, target.data_bytes());

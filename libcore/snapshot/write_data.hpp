@@ -31,6 +31,7 @@ struct WrittenData {
   bool synced = false;       // false: the file system cannot do it
   bool compressed = false;   // with zstd
   std::string zstd_refused;  // why not, or not all of it, although it was wanted
+  SidecarStacks stacks;
 };
 
 // Once more if the disk or a quota is full and `order` makes room. After an error, too, `out` has the raw bytes that

@@ -199,6 +199,11 @@ Object json_of(const Sidecar& s) {
                              {"evicted", s.tracker.evicted},
                              {"lost", s.tracker.lost},
                              {"unsure", s.tracker.unsure}});
+  if (s.stacks)
+    json.add("stacks", Object{{"checked", s.stacks->checked},
+                              {"unchecked", s.stacks->unchecked},
+                              {"callers", s.stacks->callers},
+                              {"garbage_frames", s.stacks->garbage_frames}});
   const SidecarTimings& t = s.timings_us;
   json.add("timings_us", Object{{"queued", t.queued},
                                 {"freeze", t.freeze},

@@ -161,6 +161,13 @@ struct SidecarMetrics {
   SidecarSeries minutes;  // 10 min at 1 s
   SidecarSeries cpus;     // 10 s at 100 ms: busy percent; names are CPU numbers
 };
+// Samples with callers of the program, as the kernel found them by frame pointer.
+struct SidecarStacks {
+  std::uint64_t checked = 0;         // all code of the process is known
+  std::uint64_t unchecked = 0;       // not known: all callers were kept
+  std::uint64_t callers = 0;         // of the checked ones
+  std::uint64_t garbage_frames = 0;  // of these callers, those that are no code and were dropped
+};
 struct SidecarTimings {
   std::uint64_t queued = 0, freeze = 0, walk = 0, merge = 0, write = 0, total = 0;
 };
@@ -196,6 +203,7 @@ struct Sidecar {
     std::uint64_t evicted = 0;
     std::uint64_t lost = 0, unsure = 0;
   } tracker;
+  std::optional<SidecarStacks> stacks;  // written only if there are such samples
   SidecarTimings timings_us;
   std::optional<SidecarCompared> compared;  // written only if there is one
   // The list of the CPUs whose samples the rows below count. What the others did is not known. Empty: all CPUs, and not

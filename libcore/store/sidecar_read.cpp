@@ -217,6 +217,13 @@ void read_blocks(const json::Reader& in, Sidecar& out) {
       m.read("lost", out.tracker.lost);
       m.read("unsure", out.tracker.unsure);
     });
+  in.object("stacks", [&](const json::Reader& m) {
+    SidecarStacks& stacks = out.stacks.emplace();
+    m.read("checked", stacks.checked);
+    m.read("unchecked", stacks.unchecked);
+    m.read("callers", stacks.callers);
+    m.read("garbage_frames", stacks.garbage_frames);
+  });
   in.object("timings_us", [&](const json::Reader& m) {
     m.read("queued", out.timings_us.queued);
     m.read("freeze", out.timings_us.freeze);

@@ -117,6 +117,7 @@ TEST(Idl, DescribesTheSidecar) {
     const auto json = nlohmann::json::parse(to_json(sidecar));
     EXPECT_EQ(mismatch(idl, idl.types.at("Snapshot"), json, "snapshot"), "");
     sidecar.record = SidecarRecord{.first = "7", .part = 2, .ended = "killed", .holes_known = false};
+    sidecar.stacks = SidecarStacks{.checked = 1, .unchecked = 2, .callers = 4, .garbage_frames = 3};
     sidecar.holes = {{.channel = "net", .cause = "disk", .bytes = 5, .estimated = true}};
     sidecar.forks.reset();
     sidecar.channel_cpus = {{"net", "0-3,8"}};

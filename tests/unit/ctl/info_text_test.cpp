@@ -243,6 +243,21 @@ TEST_F(InfoText, ShowsLossesRequestersTimingsAndPath) {
   EXPECT_THAT(text, AllOf(HasSubstr("_____"), HasSubstr("#####"), Not(HasSubstr("▁"))));
 }
 
+TEST_F(InfoText, CallersThatWereDroppedAreALine) {
+  Sidecar s = lopsided();
+  const auto text = [&s](std::uint64_t checked, std::uint64_t unchecked, std::uint64_t garbage) {
+    s.stacks = SidecarStacks{.checked = checked, .unchecked = unchecked, .callers = 4000, .garbage_frames = garbage};
+    std::string out = ctl::info_text(s, kUtf8);
+    expect_on_the_screen(out);
+    return out;
+  };
+  EXPECT_THAT(text(900, 0, 3700), HasSubstr("callers:         3700 of 4000 were no code, and were dropped"));
+  EXPECT_THAT(text(900, 0, 3700), Not(HasSubstr("not checked")));
+  EXPECT_THAT(text(900, 30, 3700), HasSubstr("30 samples"));
+  EXPECT_THAT(text(10, 900, 0), HasSubstr("callers:         those of 900 samples were not checked\n"));
+  EXPECT_THAT(text(900, 30, 0), Not(HasSubstr("callers:"))) << "nothing was found, in nearly all of them";
+}
+
 // flightd was killed while it wrote the second one.
 TEST_F(InfoText, DoesNotClaimThatAPartHasNoHoles) {
   Sidecar part = lopsided();

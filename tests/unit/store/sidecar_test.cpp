@@ -72,6 +72,18 @@ TEST(Sidecar, WhoHasNamedATaskIsWrittenUnlessItIsTheTaskItself) {
   EXPECT_EQ(later->top.at(0).named_by, NamedBy::process);
 }
 
+TEST(Sidecar, CallersThatWereDroppedAreWrittenAndRead) {
+  EXPECT_THAT(to_json_line(sample_sidecar()), testing::Not(HasSubstr("stacks\":{")));
+  Sidecar sidecar = sample_sidecar();
+  sidecar.stacks = SidecarStacks{.checked = 11, .unchecked = 12, .callers = 30, .garbage_frames = 29};
+  const std::string text = to_json_line(sidecar);
+  EXPECT_THAT(text,
+              HasSubstr(R"("stacks":{"checked":11,"unchecked":12,"callers":30,"garbage_frames":29},"timings_us":{)"));
+  const auto read = parse_sidecar(text);
+  ASSERT_TRUE(read) << read.error().what;
+  EXPECT_EQ(to_json_line(*read), text);
+}
+
 // Without the keys, as in sidecars of older versions, these are all CPUs.
 TEST(Sidecar, CpusThatAreNotAllAreWrittenAndRead) {
   EXPECT_THAT(to_json_line(sample_sidecar()),

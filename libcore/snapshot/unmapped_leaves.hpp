@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds processes of which not all code is known, although nothing else says so: one of their samples was taken in the
+// program, where no known mapping is. What ran is always code, so there is other code that is not known, either. It was
+// moved by mremap(2), by the program itself or by CRIU, which restores a process so: the kernel writes no record of it.
+#pragma once
+
+#include "libcore/perf/record.hpp"
+#include "libcore/snapshot/mapped_code.hpp"
+#include "libcore/snapshot/selection.hpp"
+#include "libcore/snapshot/worker_pool.hpp"
+
+namespace flight {
+
+// One pass over the samples, on the workers. Any thread but a worker.
+void doubt_unmapped_leaves(MappedCode& code, const Selection& selection, const EventTable& events, WorkerPool& workers);
+
+}  // namespace flight
