@@ -179,13 +179,21 @@ Result<void> drop_capabilities() {
   return {};
 }
 
+Result<void> forbid_inspection() {
+  if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) return sys_error(errno, "forbid others to look into this process");
+  return {};
+}
+
 Result<void> drop_privileges(const Identity& identity) {
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return sys_error(errno, "set no_new_privs");
-  if (::geteuid() != 0) return {};
+  if (::geteuid() != 0) return forbid_inspection();
   for (int cap = 0; cap <= CAP_LAST_CAP; ++cap) static_cast<void>(::prctl(PR_CAPBSET_DROP, cap, 0, 0, 0));
   // Capabilities belong to a thread. A change of the user drops them in all threads. Here the user stays root; the
   // freeze thread, which was started before, drops its own.
-  if (identity.uid == 0) return drop_capabilities();
+  if (identity.uid == 0) {
+    auto dropped = drop_capabilities();
+    return dropped ? forbid_inspection() : dropped;
+  }
   if (::setgroups(0, nullptr) != 0) return sys_error(errno, "drop supplementary groups");
   if (::setresgid(identity.gid, identity.gid, identity.gid) != 0)
     return sys_error(errno, "become group {}", identity.gid);
@@ -193,7 +201,7 @@ Result<void> drop_privileges(const Identity& identity) {
     return sys_error(errno, "become user {}", identity.user);
   if (::setresuid(0, 0, 0) == 0)
     return fail(std::errc::operation_not_permitted, "root privileges could be regained after the drop");
-  return {};
+  return forbid_inspection();
 }
 
 Result<std::string> look_as(const Identity& identity, const std::function<std::string()>& look) {

@@ -41,7 +41,13 @@ void raise_limits();
 // For the calling thread: each thread has its own capabilities.
 [[nodiscard]] Result<void> drop_capabilities();
 
-// Irrevocable: sets uid and gid, no supplementary groups, no capability, no_new_privs. If not root, only no_new_privs.
+// From now on no other process of this user can read this one's memory or descriptors, and the kernel writes no core
+// dump of it (prctl(2), PR_SET_DUMPABLE): the rings and their copies have data of all users, and as `nobody` flightd
+// shares its uid with other services. Call it before rings are mapped. A change of the user undoes it.
+[[nodiscard]] Result<void> forbid_inspection();
+
+// Irrevocable: sets uid and gid, no supplementary groups, no capability, no_new_privs; forbids inspection. If not root,
+// only the last two.
 [[nodiscard]] Result<void> drop_privileges(const Identity& identity);
 
 // Calls `look` in a child process with the rights of `identity`, and returns its text. Root only, and before threads

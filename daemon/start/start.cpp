@@ -121,6 +121,7 @@ tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_pt
       return failed_start({attachment.error().code, refusal});
     broker.emplace(UniqueFd());
   }
+  if (auto forbidden = forbid_inspection(); !forbidden) return failed_start(forbidden.error());
   // mlock(2) needs CAP_IPC_LOCK or a large RLIMIT_MEMLOCK, so the rings and the staging memory come before the drop.
   auto attached = attachment ? Attached::open(std::move(*attachment)) : Attached::none(HostInfo::read().boot_id);
   if (!attached) return failed_start(attached.error());

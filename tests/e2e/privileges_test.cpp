@@ -6,6 +6,7 @@
 #include <linux/perf_event.h>
 #include <sys/capability.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -58,6 +59,12 @@ TEST_F(BrokerPrivileges, FlightdKeepsNoPrivilege) {
   std::string status = read_text(fmt::format("/proc/{}/status", daemon_.pid()));
   EXPECT_THAT(status, HasSubstr("NoNewPrivs:\t1"));
   EXPECT_THAT(status, testing::Not(HasSubstr("Uid:\t0\t")));
+  // Its own user cannot open them: what the rings hold is of all users.
+  for (const char* file : {"mem", "maps", "environ"}) {
+    struct stat found {};
+    ASSERT_EQ(::stat(fmt::format("/proc/{}/{}", daemon_.pid(), file).c_str(), &found), 0) << file;
+    EXPECT_EQ(found.st_uid, 0U) << file;
+  }
 }
 
 class PrivilegesByUser : public SurvivesTest {

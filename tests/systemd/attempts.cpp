@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/personality.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -44,6 +45,14 @@ Wrong capabilities(const char* set, const std::string& names) {
   }
   const std::uint64_t have = std::strtoull(status_of(set).c_str(), nullptr, 16);
   return expect(have == want, std::string(set) + " is " + status_of(set));
+}
+
+Wrong core_dump() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_CORE, &limit) != 0) return "getrlimit fails";
+  const rlimit more{1, 1};
+  return first({expect(limit.rlim_cur == 0 && limit.rlim_max == 0, "a core dump may be written"),
+                refused("a larger limit", setrlimit(RLIMIT_CORE, &more), {EPERM})});
 }
 
 Wrong address_families(const std::string& allowed) {
@@ -213,6 +222,7 @@ const std::map<std::string, Attempt>& attempts() {
          return value == "no" ? "" : refused("SCHED_FIFO", sched_setscheduler(0, SCHED_FIFO, &lowest), {EPERM});
        }},
       {"RestrictSUIDSGID", [](auto&) { return set_user_id(); }},
+      {"LimitCORE", [](auto&) { return core_dump(); }},
       {"LockPersonality", [](auto&) { return refused("personality", personality(ADDR_NO_RANDOMIZE), {EPERM}); }},
       {"MemoryDenyWriteExecute", [](auto&) { return write_and_execute(); }},
       {"SystemCallArchitectures", [](auto&) { return other_architecture(); }},

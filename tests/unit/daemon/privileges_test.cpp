@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Locked memory: the code that a snapshot runs is locked, and code of libraries that never runs is not.
+// Locked memory: the code that a snapshot runs is locked, and code of libraries that never runs is not. And who can
+// look into flightd.
 #include "daemon/privileges.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -56,6 +58,29 @@ TEST(LookAs, AnErrorSaysWhatWasTriedAndWhy) {
   ASSERT_FALSE(kept);
   EXPECT_THAT(kept.error().what, AllOf(HasSubstr("looks as user nobody could not take that user's rights"),
                                        HasSubstr("become user nobody: Operation not permitted")));
+}
+
+// In a process of its own. A change of the user changes it, too, to what fs.suid_dumpable says; without one it is 1.
+int dumpable_after_the_drop(uid_t uid) {
+  Identity identity;
+  identity.uid = identity.gid = uid;
+  identity.user = std::to_string(uid);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool dropped = ::prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) == 0 && drop_privileges(identity);
+    ::_exit(dropped ? ::prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) : 99);
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  return WEXITSTATUS(status);
+}
+
+TEST(DropPrivileges, NobodyOfTheSameUserCanLookIntoIt) {
+  EXPECT_EQ(dumpable_after_the_drop(::geteuid()), 0);
+  if (::geteuid() == 0) {
+    EXPECT_EQ(dumpable_after_the_drop(65534), 0);
+  }
 }
 
 // Without a descriptor /etc/passwd and /etc/group cannot be opened. In an earlier version these names did not exist
