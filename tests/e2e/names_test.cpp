@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <linux/perf_event.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,8 +14,12 @@
 #include <set>
 #include <span>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "libcore/compress/zstd.hpp"
+#include "libcore/perf/sample_parts.hpp"
+#include "libcore/perfdata/reader.hpp"
 #include "tests/e2e/daemon_fixture.hpp"
 #include "tests/e2e/verifier.hpp"
 
@@ -98,6 +103,64 @@ TEST_F(Names, AThreadWithTheNumberOfADeadProcessIsNotCalledSo) {
   EXPECT_GT(of_heir, 300U);
   EXPECT_GT(of_victim, 30U);
   EXPECT_TRUE(reuser.running()) << reuser.err();
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// The addresses of the program in each sample of `pid` in this file.
+std::vector<std::vector<std::uint64_t>> user_chains(const std::string& path, pid_t pid) {
+  std::vector<std::vector<std::uint64_t>> out;
+  const auto reader = FileReader::open(path);
+  EXPECT_TRUE(reader) << reader.error().what;
+  if (!reader) return out;
+  RecordLayout layout;  // all samples are of the same event
+  layout.sample_type = reader->events().front().attr.sample_type;
+  constexpr std::size_t kPidAt = 24;  // behind IDENTIFIER and IP
+  const auto read = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        const auto word = [record](std::size_t at) { return load<std::uint64_t>(record.data() + at); };
+        if (load<std::uint32_t>(record.data()) != PERF_RECORD_SAMPLE) return {};
+        if (static_cast<pid_t>(word(kPidAt) & UINT32_MAX) != pid) return {};
+        const auto parts = find_sample_parts(layout, record.size(), word);
+        EXPECT_TRUE(parts);
+        bool user = false;
+        std::vector<std::uint64_t> chain;
+        for (std::uint64_t i = 0; parts && i < parts->frames; ++i) {
+          const std::uint64_t address = word(parts->chain + 8 * i);
+          if (user) chain.push_back(address);
+          user = user || address == static_cast<std::uint64_t>(PERF_CONTEXT_USER);
+        }
+        out.push_back(std::move(chain));
+        return {};
+      },
+      expand);
+  EXPECT_TRUE(read) << read.error().what;
+  return out;
+}
+
+// What a frame pointer leads to that is none (tests/e2e/loads/garbage_chain.cpp).
+TEST_F(Names, CallersThatAreNoCodeAreNotInASnapshot) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
+  Child garbage = start_load({folder_.load("garbage_chain"), cpu_, "60"}, kBusy);
+  const auto line = garbage.wait_for_line("code", 30s);
+  ASSERT_TRUE(line) << garbage.err();
+  const std::uint64_t code = number_in(*line, "code");
+  ASSERT_TRUE(garbage.runs_for(600ms));
+  const Json sidecar = daemon_.snapshot();
+  std::size_t whole = 0;
+  for (const std::vector<std::uint64_t>& chain : user_chains(sidecar["path"], garbage.pid())) {
+    for (std::size_t i = 1; i < chain.size(); ++i) {
+      EXPECT_NE(chain[i], 0x1234U);
+      EXPECT_NE(chain[i], 0x5678U);
+    }
+    whole += chain.size() == 2 && chain[1] == code ? 1 : 0;
+  }
+  EXPECT_GT(whole, 100U);
+  ASSERT_TRUE(sidecar.contains("stacks")) << sidecar;
+  const Json& stacks = sidecar["stacks"];
+  EXPECT_GE(stacks["checked"].get<std::size_t>(), whole) << stacks;
+  EXPECT_GE(stacks["garbage_frames"].get<std::size_t>(), 2 * whole) << stacks;
+  EXPECT_GE(stacks["callers"].get<std::size_t>(), 3 * whole) << stacks;
+  EXPECT_THAT(daemon_.ctl({"info", "--all"}).out, HasSubstr(" were no code, and were dropped"));
   EXPECT_TRUE(daemon_.stop());
 }
 
