@@ -134,6 +134,23 @@ std::optional<SampleFields> sample_fields(std::span<const std::byte> record, con
   return fields;
 }
 
+std::optional<SampleCalls> sample_calls(std::span<const std::byte> record, std::uint64_t sample_type) {
+  const std::size_t size = stated_size(record);
+  if (size == 0 || load<perf_event_header>(record.data()).type != PERF_RECORD_SAMPLE) return std::nullopt;
+  std::size_t at = kRecordHeaderBytes + 8 * static_cast<std::size_t>(std::popcount(sample_type & kFixedSampleFields));
+  if (at > size) return std::nullopt;
+  SampleCalls calls;
+  // PERIOD is the last of the fixed fields.
+  if ((sample_type & PERF_SAMPLE_PERIOD) != 0) calls.period = load<std::uint64_t>(record.data() + at - 8);
+  if ((sample_type & PERF_SAMPLE_CALLCHAIN) == 0 || (sample_type & PERF_SAMPLE_READ) != 0) return calls;
+  if (size - at < 8) return std::nullopt;
+  const auto frames = load<std::uint64_t>(record.data() + at);
+  at += 8;
+  if (frames > (size - at) / 8) return std::nullopt;
+  calls.chain = record.subspan(at, 8 * static_cast<std::size_t>(frames));
+  return calls;
+}
+
 std::optional<LostFields> lost_fields(std::span<const std::byte> record) {
   const std::size_t size = stated_size(record);
   if (size < sizeof(perf_event_header) + 16) return std::nullopt;

@@ -86,6 +86,16 @@ struct SampleFields {
 };
 [[nodiscard]] std::optional<SampleFields> sample_fields(std::span<const std::byte> record, const RecordLayout& layout);
 
+// The weight and the call chain of a SAMPLE.
+struct SampleCalls {
+  std::optional<std::uint64_t> period;  // nullopt: not recorded; the attribute's holds
+  // u64 each, not aligned: addresses and the PERF_CONTEXT_* before them, the innermost first. Empty if READ is in the
+  // sample_type: its length needs the read_format.
+  std::span<const std::byte> chain;
+};
+// nullopt: not a SAMPLE, or these fields exceed it.
+[[nodiscard]] std::optional<SampleCalls> sample_calls(std::span<const std::byte> record, std::uint64_t sample_type);
+
 // The body of PERF_RECORD_LOST.
 struct LostFields {
   std::uint64_t id = 0;

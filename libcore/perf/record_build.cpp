@@ -245,6 +245,16 @@ std::optional<Mmap2Record> parse_mmap2(std::span<const std::byte> record) {
   return reader.good() ? std::optional(map) : std::nullopt;
 }
 
+std::optional<Mmap2Record> parse_mmap(std::span<const std::byte> record) {
+  RecordReader reader(record);
+  if (!reader.is(PERF_RECORD_MMAP)) return std::nullopt;
+  const auto body = reader.take<MmapBody>();
+  Mmap2Record map{body.pid, body.tid, body.address, body.bytes, body.page_offset};
+  map.cpumode = reader.misc() & kCpumodeMask;
+  map.name = reader.take_name();
+  return reader.good() ? std::optional(map) : std::nullopt;
+}
+
 std::optional<KsymbolRecord> parse_ksymbol(std::span<const std::byte> record) {
   RecordReader reader(record);
   if (!reader.is(PERF_RECORD_KSYMBOL)) return std::nullopt;

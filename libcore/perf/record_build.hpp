@@ -102,6 +102,7 @@ void append_cgroup(RecordBuffer& out, const CgroupRecord& record, const Trailer&
 [[nodiscard]] std::optional<CommRecord> parse_comm(std::span<const std::byte> record);
 [[nodiscard]] std::optional<TaskRecord> parse_task(std::span<const std::byte> record);  // FORK or EXIT
 [[nodiscard]] std::optional<Mmap2Record> parse_mmap2(std::span<const std::byte> record);
+[[nodiscard]] std::optional<Mmap2Record> parse_mmap(std::span<const std::byte> record);  // MMAP: without the file
 [[nodiscard]] std::optional<KsymbolRecord> parse_ksymbol(std::span<const std::byte> record);
 [[nodiscard]] std::optional<CgroupRecord> parse_cgroup(std::span<const std::byte> record);
 [[nodiscard]] std::optional<Trailer> parse_trailer(std::span<const std::byte> record);

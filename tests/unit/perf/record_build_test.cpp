@@ -8,6 +8,7 @@
 #include <linux/perf_event.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <random>
 #include <string>
 
@@ -153,6 +154,17 @@ TEST(RecordBuild, KernelMap) {
   EXPECT_EQ(load<std::uint64_t>(out.data() + 32), 0xffffffff81000000U);
   const void* name = out.data() + 40;
   EXPECT_STREQ(static_cast<const char*>(name), "[kernel.kallsyms]_text");
+  const auto map = parse_mmap(out);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map->pid, kKernelPid);
+  EXPECT_EQ(map->address, 0xffffffff81000000U);
+  EXPECT_EQ(map->bytes, 0x1209988U);
+  EXPECT_EQ(map->page_offset, 0xffffffff81000000U);
+  EXPECT_EQ(map->cpumode, PERF_RECORD_MISC_KERNEL);
+  EXPECT_EQ(map->name, "[kernel.kallsyms]_text");
+  EXPECT_FALSE(parse_mmap2(out));
+  std::fill(out.end() - sizeof(Trailer) - 8, out.end() - sizeof(Trailer), std::byte{1});  // without the NUL
+  EXPECT_FALSE(parse_mmap(out));
 }
 
 TEST(RecordBuild, KsymbolAndCgroup) {

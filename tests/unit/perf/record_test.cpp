@@ -113,6 +113,42 @@ TEST(SampleFields, RefuseLengthsThatLeaveTheRecord) {
   }
 }
 
+TEST(SampleCalls, AreTheWeightAndTheChain) {
+  FullSample record;
+  record.head.period = 1234;
+  const auto bytes = full_sample(record);
+  const auto calls = sample_calls(bytes, kFullType);
+  ASSERT_TRUE(calls);
+  EXPECT_EQ(calls->period, 1234U);
+  ASSERT_EQ(calls->chain.size(), 16U);
+  EXPECT_EQ(load<std::uint64_t>(calls->chain.data()), record.chain_begin);
+  EXPECT_EQ(load<std::uint64_t>(calls->chain.data() + 8), 0x1000U);
+  const auto without = sample_calls(bytes, kSampleType);
+  ASSERT_TRUE(without);
+  EXPECT_EQ(without->period, 1234U);
+  EXPECT_TRUE(without->chain.empty());
+  EXPECT_EQ(sample_calls(bytes, kSampleType & ~std::uint64_t{PERF_SAMPLE_PERIOD})->period, std::nullopt);
+  EXPECT_TRUE(sample_calls(bytes, kFullType | PERF_SAMPLE_READ)->chain.empty()) << "where it begins is not known";
+}
+
+TEST(SampleCalls, RefuseLengthsThatLeaveTheRecord) {
+  for (const std::uint64_t frames :
+       {~std::uint64_t{0}, std::uint64_t{1} << 61U, std::uint64_t{1'000'000}, std::uint64_t{6}}) {
+    FullSample record;
+    record.frames = frames;
+    EXPECT_FALSE(sample_calls(full_sample(record), kFullType)) << frames;
+  }
+  const auto whole = full_sample();
+  constexpr std::size_t kChainEnd = sizeof(SampleHead) + 3 * 8;
+  for (std::size_t size = 0; size < kChainEnd; ++size) {
+    auto cut = whole;
+    const auto claimed = static_cast<std::uint16_t>(size);
+    std::memcpy(cut.data() + 6, &claimed, sizeof claimed);
+    EXPECT_FALSE(sample_calls(cut, kFullType)) << size;
+    EXPECT_FALSE(sample_calls(std::span(whole).first(size), kFullType)) << size;
+  }
+}
+
 TEST(LostFields, OnlyOfLost) {
   struct Lost {
     perf_event_header header{PERF_RECORD_LOST, 0, sizeof(Lost)};
