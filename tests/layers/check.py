@@ -16,6 +16,7 @@ LAYERS = [
     {"perf", "perfdata", "compress", "sysinfo", "store", "config", "control", "broker", "unwind"},
     {"recorder", "capture", "sideband", "trigger", "stream"},
     {"snapshot", "daemon/log"},
+    {"profile"},
     {"daemon/notify", "daemon/units"},
     {"daemon/recorder", "daemon/store"},
     {"daemon/snapshots"},
