@@ -17,10 +17,13 @@ std::size_t sum_of(std::string_view text) {
 std::size_t read_all(std::span<const std::byte> record, const flight::RecordLayout& layout) {
   std::size_t sum = 0;
   if (const auto sample = flight::sample_fields(record, layout)) sum += sample->pid;
+  if (const auto calls = flight::sample_calls(record, layout.sample_type))
+    for (const std::byte one : calls->chain) sum += std::to_integer<std::size_t>(one);
   if (const auto lost = flight::lost_fields(record)) sum += lost->lost;
   if (const auto comm = flight::parse_comm(record)) sum += sum_of(comm->name);
   if (const auto task = flight::parse_task(record)) sum += task->pid;
   if (const auto map = flight::parse_mmap2(record)) sum += sum_of(map->name) + map->build_id.size;
+  if (const auto map = flight::parse_mmap(record)) sum += sum_of(map->name);
   if (const auto symbol = flight::parse_ksymbol(record)) sum += sum_of(symbol->name);
   if (const auto cgroup = flight::parse_cgroup(record)) sum += sum_of(cgroup->path);
   if (const auto trailer = flight::parse_trailer(record)) sum += trailer->pid;
