@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// The profile of a real snapshot, against stock perf's report of the same file.
+#include "libcore/profile/profile.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/e2e/daemon_fixture.hpp"
+#include "tests/e2e/verifier.hpp"
+
+namespace flight {
+namespace {
+
+using Pair = std::pair<std::string, std::string>;  // a thread's name and an object; an object and a function
+using Sums = std::map<Pair, std::pair<std::uint64_t, std::uint64_t>>;  // samples, and the sum of their periods
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(' ') + 1 - begin);
+}
+
+// perf splits the kernel into several objects ("[kernel].init.text") where its symbols say so.
+std::string object_name(const std::string& name) { return name.starts_with("[kernel") ? "[kernel]" : name; }
+
+// "52;52000000;burner;[kernel.kallsyms]" of `perf report -t ';'`.
+Sums sums_of_report(const std::string& report) {
+  Sums out;
+  for (const std::string& line : lines_of(report)) {
+    if (line.empty() || line.front() == '#') continue;
+    std::vector<std::string> fields;
+    std::istringstream words(line);
+    for (std::string field; std::getline(words, field, ';');) fields.push_back(trimmed(field));
+    if (fields.size() != 4) {
+      ADD_FAILURE() << "not understood: " << line;
+      continue;
+    }
+    auto& sum = out[{object_name(fields[2]), object_name(fields[3])}];
+    sum.first += std::strtoull(fields[0].c_str(), nullptr, 10);
+    sum.second += std::strtoull(fields[1].c_str(), nullptr, 10);
+  }
+  return out;
+}
+
+Sums sums_by_task(const SnapshotProfile& profile) {
+  Sums out;
+  const auto& nodes = profile.tree.nodes();
+  for (std::uint32_t i = 1; i < nodes.size(); ++i) {
+    const StackValue& self = nodes[i].self.all;
+    if (self.samples == 0) continue;
+    std::uint32_t task = i;
+    while (profile.frames[nodes[task].frame].kind != StackFrameKind::task) task = nodes[task].parent;
+    auto& sum = out[{object_name(trimmed(profile.text_of(nodes[task].frame))),
+                     object_name(std::string(profile.object_of(nodes[i].frame)))}];
+    sum.first += self.samples;
+    sum.second += self.weight;
+  }
+  return out;
+}
+
+void expect_equal(const Sums& mine, const Sums& perfs) {
+  for (const auto& [key, sum] : perfs) {
+    const auto found = mine.find(key);
+    if (found != mine.end() && found->second == sum) continue;
+    ADD_FAILURE() << key.first << ", " << key.second << ": perf has " << sum.first << " samples, weight " << sum.second
+                  << "; the profile " << (found != mine.end() ? found->second.first : 0) << ", "
+                  << (found != mine.end() ? found->second.second : 0);
+  }
+  for (const auto& [key, sum] : mine)
+    EXPECT_TRUE(perfs.contains(key)) << key.first << ", " << key.second << ": only the profile has " << sum.first;
+}
+
+// Programs, threads, forks, an exec, a library and JIT code, and all that the machine does besides.
+class ProfileOfASnapshot : public testing::Test {
+ protected:
+  void SetUp() override {
+    Json config = stacks_config(997, "2M");
+    ASSERT_TRUE(daemon_.start(config));
+    const std::string folder = folder_ / "scratch/t";
+    const std::string text = fmt::format(
+        "L={} C={} T={}; mkdir -m 777 $T; $L/burner $C 0.5 & $L/burner $C 0.5 kernel & $L/threader $C 0.5 & "
+        "$L/jitter $C 0.5 $T & wait; $L/execer $C 0.4 $L/burner $C 0.4 & $L/dlopener $C 0.4 $L/liblate.so 0.4 & "
+        "$L/forker $C 100 1 & wait",
+        folder_.loads(), load_cpu(), folder);
+    const Outcome ran = run({"bash", "-c", text}, 60s);
+    ASSERT_EQ(ran.exit_status, 0) << ran.text();
+    sidecar_ = daemon_.snapshot();
+    EXPECT_GT(samples(), 500U);
+  }
+  [[nodiscard]] std::string path() const { return sidecar_.at("path").get<std::string>(); }
+  [[nodiscard]] std::uint64_t samples() const { return sidecar_.at("samples").get<std::uint64_t>(); }
+  [[nodiscard]] SnapshotProfile read(const ProfileOrder& order) const {
+    const auto file = FileReader::open(path());
+    EXPECT_TRUE(file) << file.error().what;
+    if (!file) return {};
+    auto profile = SnapshotProfile::read(*file, order);
+    EXPECT_TRUE(profile) << profile.error().what;
+    if (!profile) return {};
+    EXPECT_EQ(profile->counts.counted, samples());
+    EXPECT_EQ(profile->counts.others + profile->counts.given_up + profile->counts.left_out_sideband, 0U);
+    EXPECT_EQ(profile->counts.malformed_sideband, 0U);
+    return std::move(*profile);
+  }
+  [[nodiscard]] Outcome report(const std::string& fields, const Arguments& more) const {
+    Arguments arguments{"report", "-i", path(), "--stdio", "--no-children", "-g", "none", "-F", fields, "-t", ";"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Outcome outcome = Verifier::installed().perf(folder_, arguments);
+    EXPECT_EQ(outcome.exit_status, 0) << outcome.text();
+    return outcome;
+  }
+
+  TempFolder folder_;
+  TestDaemon daemon_{folder_};
+  Json sidecar_;
+};
+
+TEST_F(ProfileOfASnapshot, HasPerfsSumsByThreadAndObject) {
+  const Outcome outcome = report("sample,period,comm,dso", {});
+  const Sums perfs = sums_of_report(outcome.out);
+  EXPECT_GT(perfs.size(), 20U) << outcome.text();
+  expect_equal(sums_by_task(read({.read_files = false})), perfs);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+using ProfileOfASnapshotLong = ProfileOfASnapshot;
+
+// By the kernel's symbols that flightd keeps beside the snapshot.
+TEST_F(ProfileOfASnapshotLong, HasPerfsSumsByFunctionOfTheKernel) {
+  const std::string kept = daemon_.snapshots_dir() + "/" + sidecar_.value("kallsyms", "?");
+  struct stat found {};
+  ASSERT_TRUE(wait_until([&] { return ::stat(kept.c_str(), &found) == 0; }, 20s)) << kept;
+  const std::string kallsyms = run({"zstd", "-dcq", kept}).out;
+  ASSERT_GT(kallsyms.size(), 100'000U);
+  const std::string file = folder_ / "scratch/kallsyms";
+  write_text(file, kallsyms);
+  const SnapshotProfile profile = read({.kallsyms = kallsyms, .read_files = false});
+  EXPECT_TRUE(profile.counts.knows_kernel);
+
+  Sums mine, perfs;
+  for (const StackNode& node : profile.tree.nodes()) {
+    const StackValue& self = node.self.all;
+    const StackFrame& frame = profile.frames[node.frame];
+    if (self.samples == 0 || frame.kind != StackFrameKind::code ||
+        profile.objects[frame.object].kind != CodeKind::kernel)
+      continue;
+    EXPECT_NE(frame.name, 0U) << profile.text_of(node.frame);
+    auto& sum = mine[{object_name(std::string(profile.object_of(node.frame))), profile.text_of(node.frame)}];
+    sum.first += self.samples;
+    sum.second += self.weight;
+  }
+  EXPECT_GT(mine.size(), 20U);
+  // "[k] do_syscall_64"; not those of BPF programs, whose objects have no brackets, and of no mapping.
+  constexpr std::string_view kOfTheKernel = "[k] ";
+  for (const auto& [key, sum] : sums_of_report(report("sample,period,dso,sym", {"--kallsyms", file}).out))
+    if (key.second.starts_with(kOfTheKernel) && key.first.starts_with('[') && key.first != "[unknown]")
+      perfs[{key.first, key.second.substr(kOfTheKernel.size())}] = sum;
+  expect_equal(mine, perfs);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+}  // namespace
+}  // namespace flight
