@@ -55,6 +55,7 @@ struct ProfileEvent {
   std::string name;
   std::uint64_t frequency = 0;  // samples a second; 0: it has a fixed period
   std::uint32_t root = 0;       // its node in the tree
+  bool wanted = true;           // by the filter
 };
 
 struct ProfileCounts {

@@ -64,7 +64,8 @@ Result<void> ProfileReader::take_events(const std::vector<FileEvent>& events) {
     any = any || wanted_events_.back();
     out_.events.push_back({.name = event.name,
                            .frequency = event.attr.freq != 0 ? std::uint64_t{event.attr.sample_freq} : 0,
-                           .root = out_.tree.add_root()});
+                           .root = out_.tree.add_root(),
+                           .wanted = wanted_events_.back()});
   }
   if (!any) return fail(std::errc::invalid_argument, "the snapshot has no event '{}'", printable(order_.only.event));
   std::sort(ids.begin(), ids.end());  // ascending, the table adds each behind the others

@@ -105,7 +105,7 @@ inline UniqueFd made_memfd() {
 }
 
 // The records as COMPRESSED ones.
-inline RecordBuffer packed(std::span<const std::byte> records) {
+inline RecordBuffer packed_records(std::span<const std::byte> records) {
   constexpr std::size_t kChunkBytes = 32U << 10U;
   RecordBuffer out, chunk;
   const auto end_chunk = [&] {
@@ -128,19 +128,25 @@ struct MadeOptions {
   std::vector<RecordBuffer> bare = {};  // not empty: a data directory, with these as data.0 …
 };
 
-inline FileReader made_file(std::span<const std::byte> records, MadeOptions options = {}) {
-  UniqueFd fd = made_memfd();
-  auto writer = FileWriter::create(fd.get(), made_events());
+// Into an empty file; the bare files of a directory are not written.
+inline void write_made_file(int fd, std::span<const std::byte> records, const MadeOptions& options = {}) {
+  auto writer = FileWriter::create(fd, made_events());
   EXPECT_TRUE(writer);
-  EXPECT_TRUE(writer->append(options.compressed ? packed(records) : RecordBuffer(records.begin(), records.end())));
+  EXPECT_TRUE(
+      writer->append(options.compressed ? packed_records(records) : RecordBuffer(records.begin(), records.end())));
   Features features{.hostname = "box", .version = "0.2.0", .arch = "x86_64", .cpus_available = 2, .cpus_online = 2};
   if (options.compressed) features.compressed = CompressedFeature{.level = 1, .ratio = 2, .mmap_bytes = 1U << 18U};
   features.directory = !options.bare.empty();
   EXPECT_TRUE(writer->finish(features));
+}
+
+inline FileReader made_file(std::span<const std::byte> records, const MadeOptions& options = {}) {
+  UniqueFd fd = made_memfd();
+  write_made_file(fd.get(), records, options);
   std::vector<UniqueFd> more;
   for (const RecordBuffer& bare : options.bare) {
     more.push_back(made_memfd());
-    EXPECT_TRUE(write_all(more.back().get(), options.compressed ? packed(bare) : bare));
+    EXPECT_TRUE(write_all(more.back().get(), options.compressed ? packed_records(bare) : bare));
   }
   auto reader = options.bare.empty() ? FileReader::open(fmt::format("/proc/self/fd/{}", fd.get()))
                                      : FileReader::open_files(std::move(fd), std::move(more), "made");
