@@ -66,6 +66,10 @@ std::string check_capture(const std::string& word) {
   return word == "pause" || word == "live" ? "" : "it must be pause or live, not '" + printable(word) + "'";
 }
 
+std::string check_format(const std::string& word) {
+  return word == "folded" ? "" : "it must be folded, not '" + printable(word) + "'";
+}
+
 // Adds an example below the options in --help.
 void example(CLI::App* command, const std::string& line) {
   command->footer("Example:\n  " + line + "\n\n--host, --socket and --json: see flightctl --help");
@@ -180,6 +184,23 @@ void add_report(CLI::App& app, ReportOptions& options) {
   example(command, "flightctl report latest --sort comm,dso,sym");
 }
 
+void add_export(CLI::App& app, ExportOptions& options) {
+  CLI::App* command = app.add_subcommand("export", "Write the stacks of a snapshot for other viewers");
+  command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
+      ->type_name("")
+      ->check(check_id);
+  command->add_option("--format", options.format, "folded: a line for each stack, for FlameGraph and speedscope")
+      ->type_name("FORMAT")
+      ->required()
+      ->check(check_format);
+  command->add_option("--event", options.event, "the event whose samples are counted; default: the one that samples")
+      ->type_name("EVENT")
+      ->check(check_not_empty);
+  add_output(command, options.output,
+             "write to FILE; - is stdout; default: the snapshot's name in the current directory");
+  example(command, "flightctl export latest --format folded -o - | flamegraph.pl > flames.svg");
+}
+
 void add_ids(CLI::App* command, std::vector<std::string>& ids) {
   command->add_option("ID", ids, "numbers from the list, or latest")->type_name("")->required()->check(check_id);
   example(command, fmt::format("flightctl {} 12 13", command->get_name()));
@@ -260,6 +281,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->excludes(symbols);
   example(get, "flightctl -H web3 get latest --with-symbols -o web3.tar");
   add_report(app, line.report);
+  add_export(app, line.exporting);
   add_ids(app.add_subcommand("remove", "Delete snapshots, also pinned ones")->alias("rm"), line.ids);
   add_ids(app.add_subcommand("pin", "Protect snapshots from automatic deletion"), line.ids);
   add_ids(app.add_subcommand("unpin", "Allow automatic deletion of these snapshots again"), line.ids);

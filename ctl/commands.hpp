@@ -44,6 +44,12 @@ struct ListOptions {
   bool reverse = false;
 };
 
+// As typed. `event`: a name or a pattern; empty: the main one.
+struct ExportOptions {
+  std::string id = "latest", format, event;
+  OutputFile output;
+};
+
 struct ReportOptions {
   std::string id = "latest", perf;
   std::vector<std::string> arguments;  // perf's own
@@ -60,6 +66,7 @@ enum class GetForm { file, bundle, plain };
                           GetForm form);
 // Returns only if perf could not be started.
 [[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
+[[nodiscard]] int run_export(const Common& common, const ExportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);
 [[nodiscard]] int run_vacuum(const Common& common, bool dry_run);

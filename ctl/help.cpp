@@ -32,7 +32,7 @@ Options:
 Subcommands:
   snapshot, record     write the recent past to a file; go on from there
   list, info (show)    list the snapshots; show what they contain
-  report, get          open a snapshot in perf report; copy snapshots
+  report, export, get  open in perf report; write for other viewers; copy
   pin, unpin           protect snapshots from deletion; allow it again
   remove (rm), vacuum  delete snapshots; delete what is over the budget
   status, doctor       show what flightd does; check what this machine lacks

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ctl/profiled.hpp"
+
+#include <utility>
+
+#include "ctl/fetch.hpp"
+#include "ctl/kallsyms.hpp"
+#include "ctl/output.hpp"
+#include "ctl/remote_folder.hpp"
+#include "libcore/base/files.hpp"
+
+namespace flight::ctl {
+namespace {
+
+Answer<FileReader> open_data(const Common& common, const Sidecar& sidecar) {
+  if (common.host.empty()) {
+    auto here = FileReader::open(sidecar.path);
+    if (here && here->file_bytes() == sidecar.size_bytes) return std::move(*here);
+  }
+  auto remote = open_remote(common, sidecar.id, SnapshotFile::data);
+  if (!remote) return tl::unexpected(remote.error());
+  auto fetched = read_remote_data(
+      *remote, [] { return open_memfd("data"); }, "memory");
+  if (!fetched) return tl::unexpected(Refusal{std::string(kOutputFailed), fetched.error().what});
+  return std::move(*fetched);
+}
+
+}  // namespace
+
+Answer<Profiled> open_profiled(const Common& common, const std::string& id) {
+  const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
+  if (!text) return tl::unexpected(text.error());
+  auto sidecar = parse_sidecar(*text);
+  if (!sidecar) return tl::unexpected(Refusal{std::string(kBadReply), sidecar.error().what});
+  auto data = open_data(common, *sidecar);
+  if (!data) return tl::unexpected(data.error());
+  // `latest` may be another snapshot in this call.
+  const auto kallsyms = fetch_kallsyms(common, sidecar->id, sidecar->boot_id);
+  Profiled out{.sidecar = std::move(*sidecar), .data = std::move(*data), .kallsyms = {}, .no_kallsyms = {}};
+  if (kallsyms)
+    out.kallsyms.assign(reinterpret_cast<const char*>(kallsyms->data()), kallsyms->size());
+  else
+    out.no_kallsyms = printable(kallsyms.error().message);
+  return out;
+}
+
+}  // namespace flight::ctl
