@@ -19,8 +19,8 @@ namespace flight {
 [[nodiscard]] Result<void> write_folded(const SnapshotProfile& profile, std::size_t event,
                                         const std::function<Result<void>(std::string_view lines)>& write);
 
-// The event that a view shows, of those that the filter wants: the first one with a frequency that has samples, else the
-// first one that has any, else the first one with a frequency, else the first.
+// The event that a view shows, of those that the filter wants: the first one with a frequency that has samples, else
+// the first one that has any, else the first one with a frequency, else the first.
 [[nodiscard]] std::size_t main_event(const SnapshotProfile& profile);
 
 }  // namespace flight

@@ -54,6 +54,7 @@ struct ProfileOrder {
 struct ProfileEvent {
   std::string name;
   std::uint64_t frequency = 0;  // samples a second; 0: it has a fixed period
+  bool is_clock = false;        // of CPU time: a weight is ns of a CPU
   std::uint32_t root = 0;       // its node in the tree
   bool wanted = true;           // by the filter
 };

@@ -28,6 +28,12 @@ bool fits_unit(const std::string& pattern, const CgroupName& name) {
   return fits(pattern, name.label) || fits(pattern, name.unit) || fits(pattern + ".service", name.unit);
 }
 
+// cpu-clock and task-clock: the period of a sample is its time.
+bool is_cpu_time(const perf_event_attr& attr) {
+  return attr.type == PERF_TYPE_SOFTWARE &&
+         (attr.config == PERF_COUNT_SW_CPU_CLOCK || attr.config == PERF_COUNT_SW_TASK_CLOCK);
+}
+
 // Other files have records with other trailers, or samples whose parts have other places.
 bool is_ours(const perf_event_attr& attr) {
   return attr.sample_id_all != 0 && (attr.sample_type & kSidebandSampleType) == kSidebandSampleType &&
@@ -64,6 +70,7 @@ Result<void> ProfileReader::take_events(const std::vector<FileEvent>& events) {
     any = any || wanted_events_.back();
     out_.events.push_back({.name = event.name,
                            .frequency = event.attr.freq != 0 ? std::uint64_t{event.attr.sample_freq} : 0,
+                           .is_clock = is_cpu_time(event.attr),
                            .root = out_.tree.add_root(),
                            .wanted = wanted_events_.back()});
   }
