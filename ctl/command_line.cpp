@@ -62,6 +62,13 @@ std::string check_count(const std::string& text) {
   return fmt::format("it must be a whole number from 1 to {}, not '{}'", kMost, printable(text));
 }
 
+std::string check_number(const std::string& text) {
+  std::uint32_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  return "it must be a whole number, not '" + printable(text) + "'";
+}
+
 std::string check_capture(const std::string& word) {
   return word == "pause" || word == "live" ? "" : "it must be pause or live, not '" + printable(word) + "'";
 }
@@ -70,9 +77,9 @@ std::string check_format(const std::string& word) {
   return word == "folded" ? "" : "it must be folded, not '" + printable(word) + "'";
 }
 
-// Adds an example below the options in --help.
-void example(CLI::App* command, const std::string& line) {
-  command->footer("Example:\n  " + line + "\n\n--host, --socket and --json: see flightctl --help");
+// Adds an example below the options in --help. `gap`: empty if the page had too many lines for a screen otherwise.
+void example(CLI::App* command, const std::string& line, const char* gap = "\n") {
+  command->footer("Example:\n  " + line + "\n" + gap + "--host, --socket and --json: see flightctl --help");
 }
 
 void add_all(CLI::App* command, bool& all) {
@@ -184,6 +191,31 @@ void add_report(CLI::App& app, ReportOptions& options) {
   example(command, "flightctl report latest --sort comm,dso,sym");
 }
 
+void add_stacks(CLI::App& app, StacksOptions& options) {
+  CLI::App* command = app.add_subcommand("stacks", "Show the call tree of a snapshot, now and before");
+  command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
+      ->type_name("")
+      ->check(check_id);
+  const auto add = [command](const char* name, std::string& value, const char* what, const char* type,
+                             std::string (*check)(const std::string&)) {
+    return command->add_option(name, value, what)->type_name(type)->check(check);
+  };
+  add("-u,--unit", options.unit, "only this unit: nginx, 'web*.service'", "PATTERN", &check_not_empty);
+  add("--comm", options.comm, "only threads of this name", "PATTERN", &check_not_empty);
+  add("--thread", options.thread, "only the thread with this number", "TID", &check_number);
+  add("--cpu", options.cpu, "only this CPU", "CPU", &check_number);
+  add("--event", options.event, "the event; default: the one that samples", "EVENT", &check_not_empty);
+  add("--since", options.since, "from this time on: 03:10:05, -2s", "TIME", &check_time);
+  add("--until", options.until, "up to this time; -2s: before the end", "TIME", &check_time);
+  auto* before = command->add_flag("--before", options.before, "in the order of the time before");
+  command->add_flag("--diff", options.diff, "in the order of the change")->excludes(before);
+  command->add_flag("--inverted", options.inverted, "from the functions that ran to their callers");
+  command->add_option("-n", options.count, "how many rows; default: 20, on a terminal fewer")
+      ->type_name("COUNT")
+      ->check(check_count);
+  example(command, "flightctl stacks latest --unit nginx --diff", "");
+}
+
 void add_export(CLI::App& app, ExportOptions& options) {
   CLI::App* command = app.add_subcommand("export", "Write the stacks of a snapshot for other viewers");
   command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
@@ -281,6 +313,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->excludes(symbols);
   example(get, "flightctl -H web3 get latest --with-symbols -o web3.tar");
   add_report(app, line.report);
+  add_stacks(app, line.stacks);
   add_export(app, line.exporting);
   add_ids(app.add_subcommand("remove", "Delete snapshots, also pinned ones")->alias("rm"), line.ids);
   add_ids(app.add_subcommand("pin", "Protect snapshots from automatic deletion"), line.ids);

@@ -18,6 +18,7 @@ struct CommandLine {
   RecordOptions record;
   ListOptions list;
   ReportOptions report;
+  StacksOptions stacks;
   ExportOptions exporting;
   std::vector<std::string> info_ids, get_ids;  // none: latest
   std::vector<std::string> help_of;            // a command and its subcommand

@@ -50,6 +50,14 @@ struct ExportOptions {
   OutputFile output;
 };
 
+// As typed: names or patterns, numbers, times.
+struct StacksOptions {
+  std::string id = "latest";
+  std::string unit, comm, thread, cpu, event, since, until;
+  bool before = false, diff = false, inverted = false;
+  std::uint64_t count = 0;  // of rows; 0: the usual number
+};
+
 struct ReportOptions {
   std::string id = "latest", perf;
   std::vector<std::string> arguments;  // perf's own
@@ -66,6 +74,7 @@ enum class GetForm { file, bundle, plain };
                           GetForm form);
 // Returns only if perf could not be started.
 [[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
+[[nodiscard]] int run_stacks(const Common& common, const StacksOptions& options);
 [[nodiscard]] int run_export(const Common& common, const ExportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);

@@ -30,17 +30,17 @@ Options:
   --version       the version
 
 Subcommands:
-  snapshot, record     write the recent past to a file; go on from there
-  list, info (show)    list the snapshots; show what they contain
-  report, export, get  open in perf report; write for other viewers; copy
-  pin, unpin           protect snapshots from deletion; allow it again
-  remove (rm), vacuum  delete snapshots; delete what is over the budget
-  status, doctor       show what flightd does; check what this machine lacks
-  triggers, fire       show what takes snapshots; fire an external trigger
-  pause, resume        stop recording; go on
-  reload, config       read the configuration again; show it
-  monitor              print a line for each event
-  help, bridge         show the help of a command; serve a remote flightctl
+  snapshot, record       write the recent past to a file; go on from there
+  list, info (show)      list the snapshots; show what they contain
+  report, stacks         open a snapshot in perf report; show its call tree
+  export, get            write its stacks for other viewers; copy snapshots
+  pin, unpin             protect snapshots from deletion; allow it again
+  remove (rm), vacuum    delete snapshots; delete what is over the budget
+  status, doctor         show what flightd does; check what this machine lacks
+  triggers, fire         show what takes snapshots; fire an external trigger
+  pause, resume          stop recording; go on
+  reload, config         read the configuration again; show it
+  monitor, help, bridge  print events; show help; serve a remote flightctl
 )";
 
 // The column where the description of the line begins. If the line has no description, its text begins there.

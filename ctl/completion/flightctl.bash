@@ -93,7 +93,7 @@ _flightctl_value() {
     --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost record ;;
     --unit | -u) _flightctl_units ;;
     --since | --until) _flightctl_offer now today yesterday ;;
-    --reason | --last | --post | -n | --past | --for | --max-size | --switch-size | --channel | --stop | --event) ;;
+    --reason | --last | --post | -n | --past | --for | --max-size | --switch-size | --channel | --stop | --event | --comm | --thread | --cpu) ;;
     *) return 1 ;;
   esac
 }
@@ -109,6 +109,9 @@ _flightctl_options() {
     doctor | info | show | config) _flightctl_offer --all -a ;;
     get) _flightctl_offer --output --force --with-symbols --plain -o -f ;;
     report) _flightctl_offer --perf ;;
+    stacks)
+      _flightctl_offer --unit --comm --thread --cpu --event --since --until --before --diff --inverted -u -n
+      ;;
     export) _flightctl_offer --format --event --output --force -o -f ;;
     fire) _flightctl_offer --reason ;;
     vacuum) _flightctl_offer --dry-run ;;
@@ -119,11 +122,11 @@ _flightctl_options() {
 _flightctl_words() {
   case "$1" in
     "")
-      _flightctl_offer status doctor snapshot record list info show get report export remove rm pin unpin triggers fire vacuum pause \
+      _flightctl_offer status doctor snapshot record list info show get report stacks export remove rm pin unpin triggers fire vacuum pause \
         resume reload config monitor bridge help
       ;;
     help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;
-    report | export) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
+    report | stacks | export) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
     get | info | show | remove | rm | pin | unpin) _flightctl_ids ;;
     config) if [ "${#typed[@]}" = 0 ]; then _flightctl_keys; fi ;;
     fire) if [ "${#typed[@]}" = 0 ]; then _flightctl_triggers external; fi ;;
@@ -150,7 +153,7 @@ _flightctl() {
     word=${COMP_WORDS[i]}
     case "$word" in
       --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | --unit | -u | -n | --perf | \
-        --past | --for | --max-size | --switch-size | --layout | --channel | --stop | --format | --event)
+        --past | --for | --max-size | --switch-size | --layout | --channel | --stop | --format | --event | --comm | --thread | --cpu)
         if [ "${COMP_WORDS[i + 1]}" = "=" ]; then i=$((i + 1)); fi
         i=$((i + 1))
         if [ "$word" = --host ] || [ "$word" = -H ]; then host=${COMP_WORDS[i]-}; fi

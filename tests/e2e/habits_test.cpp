@@ -135,16 +135,17 @@ class FirstTenMinutes : public DaemonTest {
 };
 
 TEST_F(FirstTenMinutes, TheFirstTenCommandsAreAnsweredOnOneScreenEach) {
-  const std::vector<Typed> commands{{"flightctl", 0, "There are no snapshots yet; `flightctl snapshot` takes one."},
-                                    {"flightctl --help", 0, "\n  snapshot, record     write the recent past to a file"},
-                                    {"flightctl doctor", std::nullopt, " fail\n"},
-                                    {"flightctl status", 0, ": recording "},
-                                    {"flightctl snapshot --last 10s --reason 'checkout is slow'", 0, "id:       1\n"},
-                                    {"flightctl list", 0, "checkout is slow"},
-                                    {"flightctl info", 0, "snapshot 1: manual on "},
-                                    {"flightctl show 1", 0, "\n  checkout is slow\n"},
-                                    {readme_line("flightctl report "), 0, "Samples: "},
-                                    {"flightctl get 1", 0, "-manual-1.perf.data"}};
+  const std::vector<Typed> commands{
+      {"flightctl", 0, "There are no snapshots yet; `flightctl snapshot` takes one."},
+      {"flightctl --help", 0, "\n  snapshot, record       write the recent past to a file"},
+      {"flightctl doctor", std::nullopt, " fail\n"},
+      {"flightctl status", 0, ": recording "},
+      {"flightctl snapshot --last 10s --reason 'checkout is slow'", 0, "id:       1\n"},
+      {"flightctl list", 0, "checkout is slow"},
+      {"flightctl info", 0, "snapshot 1: manual on "},
+      {"flightctl show 1", 0, "\n  checkout is slow\n"},
+      {readme_line("flightctl report "), 0, "Samples: "},
+      {"flightctl get 1", 0, "-manual-1.perf.data"}};
   ASSERT_EQ(commands.size(), 10U);
   expect_answers(commands);
   EXPECT_TRUE(daemon_.stop());

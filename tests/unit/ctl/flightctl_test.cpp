@@ -22,10 +22,9 @@ using testing::Not;
 TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word :
-       {"status", "snapshot", "record", "list",   "info",   "get",      "remove",   "pin",  "unpin",
-        "pause",  "resume",   "report", "vacuum", "reload", "config",   "triggers", "fire", "monitor",
-        "doctor", "bridge",   "help",   "export", "--json", "--socket", "--host"})
+  for (const char* word : {"status", "snapshot", "record", "list",   "info",   "get",    "remove",   "pin",   "unpin",
+                           "pause",  "resume",   "report", "vacuum", "reload", "config", "triggers", "fire",  "monitor",
+                           "doctor", "bridge",   "help",   "export", "stacks", "--json", "--socket", "--host"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
@@ -57,7 +56,7 @@ TEST_F(FlightctlTest, EveryCommandExplainsItself) {
       EXPECT_EQ(bare({"help", command}).out, help.out);
     }
   }
-  EXPECT_EQ(commands, 22);
+  EXPECT_EQ(commands, 23);
   EXPECT_EQ(bare({"help", "rm"}).out, bare({"remove", "--help"}).out);
   for (const char* own : {"list", "enable", "disable", "test"}) {
     const std::string help = bare({"triggers", own, "--help"}).out;

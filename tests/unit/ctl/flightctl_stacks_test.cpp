@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// flightctl stacks: a call tree with known values, now and before.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "ctl/stacks_text.hpp"
+#include "tests/unit/ctl/flightctl_bench.hpp"
+#include "tests/unit/profile/made_file.hpp"
+
+namespace flight {
+namespace {
+
+using namespace test;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::uint64_t kSecond = 1'000'000'000;
+
+// Before: 4 s, now: 6 s. A sample is a second of a CPU, that of the helper three.
+class StacksTest : public FlightctlTest {
+ protected:
+  StacksTest() {
+    std::filesystem::remove(data_);
+    const auto file = open_file(data_, O_RDWR | O_CREAT | O_EXCL, 0600);
+    EXPECT_TRUE(file);
+    if (file) write_made_file(file->get(), records());
+    bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters& parameters) {
+      Sidecar sidecar = full_sidecar(id, data_);
+      if (parameters.reason != "alone")
+        sidecar.compared =
+            SidecarCompared{.before_begin_ns = 1 * kSecond, .now_begin_ns = 5 * kSecond, .now_end_ns = 11 * kSecond};
+      return to_json(sidecar);
+    };
+  }
+  static RecordBuffer records() {
+    RecordBuffer out;
+    append_cgroup(out, {.id = 5, .path = "/system.slice/web.service"}, {});
+    append_comm(out, {.pid = 10, .tid = 10, .name = "server"}, {});
+    append_comm(out, {.pid = 10, .tid = 11, .name = "helper"}, {});
+    append_mmap2(out, {.pid = 10, .tid = 10, .address = 0x400000, .bytes = 0x1000, .name = "/no/where/a"}, {});
+    for (const std::uint64_t second : {2U, 6U, 7U, 8U})
+      append_sample(out, {.cpu = 1,
+                          .time_ns = second * kSecond,
+                          .ip = 0x400010,
+                          .chain = {static_cast<std::uint64_t>(PERF_CONTEXT_USER), 0x400010, 0x400020},
+                          .period = kSecond,
+                          .cgroup = 5});
+    append_sample(out, {.tid = 11, .time_ns = 9 * kSecond, .ip = 0x400030, .period = 3 * kSecond});
+    append_switch(out, {.time_ns = 7 * kSecond, .ip = 0x400040});
+    append_switch(out, {.tid = 11, .time_ns = 3 * kSecond, .ip = 0x400040});
+    return out;
+  }
+  void run_with_a_snapshot(const std::string& reason = "why") {
+    run();
+    ASSERT_EQ(ctl({"snapshot", "--reason", reason}).code, 0);
+  }
+};
+
+TEST_F(StacksTest, ShowsNowAndBefore) {
+  run_with_a_snapshot();
+  const Outcome outcome = ctl({"stacks", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out,
+            "Snapshot 1, CPUs of cpu-clock: now is the 6.0 s up to 2026-11-20 03:12:04,\n"
+            "before is the 4.0 s before that.\n"
+            "     now  before\n"
+            "    1.00    0.25  all\n"
+            "    0.50    0.25    server → a+0x20 → a+0x10\n"
+            "    0.50    0.00    helper → a+0x30\n");
+  EXPECT_THAT(outcome.err, HasSubstr("flightctl: kernel functions have no names"));
+}
+
+TEST_F(StacksTest, InTheOrderOfTheChange) {
+  run_with_a_snapshot();
+  EXPECT_THAT(ctl({"stacks", "--diff"}).out, HasSubstr("     now  before  change\n"
+                                                       "    1.00    0.25   +0.75  all\n"
+                                                       "    0.50    0.00   +0.50    helper → a+0x30\n"
+                                                       "    0.50    0.25   +0.25    server → a+0x20 → a+0x10\n"));
+  const std::string before = ctl({"stacks", "--before"}).out;
+  EXPECT_THAT(before, AllOf(HasSubstr("server"), Not(HasSubstr("helper"))));
+}
+
+TEST_F(StacksTest, OfAPartOfTheTime) {
+  run_with_a_snapshot();
+  for (const char* since : {"--since=2026-11-20T03:12:00Z", "--since=-4s"})
+    EXPECT_THAT(ctl({"stacks", "1", since}).out,
+                AllOf(HasSubstr("the 4.0 s up to 2026-11-20 03:12:04"), HasSubstr("    CPUs\n    1.25  all\n"
+                                                                                  "    0.75    helper → a+0x30\n"
+                                                                                  "    0.50    server")));
+  const Outcome nothing = ctl({"stacks", "1", "--since=-1s", "--until=-2s"});
+  EXPECT_EQ(nothing.code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("nothing between these times"));
+  EXPECT_EQ(ctl({"stacks", "1", "--diff", "--since=-4s"}).code, 2);
+  EXPECT_THAT(ctl({"stacks", "1", "--since=2026-11-20T03:11:54Z"}).err, HasSubstr("not all CPUs have samples"));
+}
+
+// One that has too little of the time before.
+TEST_F(StacksTest, WithoutAComparison) {
+  run_with_a_snapshot("alone");
+  const Outcome outcome = ctl({"stacks"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("    CPUs\n    0.78  all\n")) << "7 s in 9";
+  const Outcome diff = ctl({"stacks", "--diff"});
+  EXPECT_EQ(diff.code, 2);
+  EXPECT_THAT(diff.err, HasSubstr("too little of the time before"));
+}
+
+TEST_F(StacksTest, OfSomeSamplesOnly) {
+  run_with_a_snapshot();
+  for (const char* some : {"--comm=helper", "--thread=11", "--cpu=0"})
+    EXPECT_THAT(ctl({"stacks", "1", some}).out, AllOf(HasSubstr("helper"), Not(HasSubstr("server")))) << some;
+  for (const char* some : {"--comm=serv*", "--thread=10", "--cpu=1", "-uweb", "--unit=web.service"})
+    EXPECT_THAT(ctl({"stacks", "1", some}).out, AllOf(HasSubstr("server"), Not(HasSubstr("helper")))) << some;
+  EXPECT_EQ(ctl({"stacks", "1", "--cpu", "x"}).code, 2);
+  EXPECT_EQ(ctl({"stacks", "1", "--event", "cycles"}).code, 2);
+  const std::string one = ctl({"stacks", "1", "-n", "1"}).out;
+  EXPECT_THAT(one, AllOf(HasSubstr("server"), Not(HasSubstr("helper")), HasSubstr("1 smaller row not shown")));
+}
+
+// An event that is no clock has shares.
+TEST_F(StacksTest, OfAnotherEvent) {
+  run_with_a_snapshot();
+  EXPECT_THAT(ctl({"stacks", "1", "--event", "context-switches"}).out,
+              AllOf(HasSubstr("shares of context-switches"), HasSubstr("  100.0%  100.0%  all\n"
+                                                                       "  100.0%    0.0%    server → a+0x40\n")));
+}
+
+TEST_F(StacksTest, Inverted) {
+  run_with_a_snapshot();
+  EXPECT_THAT(ctl({"stacks", "1", "--inverted"}).out, HasSubstr("    1.00    0.25  all\n"
+                                                                "    0.50    0.25    a+0x10 → a+0x20 → server\n"
+                                                                "    0.50    0.00    a+0x30 → helper\n"));
+}
+
+TEST_F(StacksTest, JsonHasTheSame) {
+  run_with_a_snapshot();
+  const Outcome outcome = ctl({"--json", "stacks", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const auto said = nlohmann::json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(said.is_object()) << outcome.out;
+  EXPECT_EQ(said["id"], "1");
+  EXPECT_EQ(said["event"], "cpu-clock");
+  EXPECT_EQ(said["unit"], "cpus");
+  EXPECT_EQ(said["now"]["begin_ns"], 5 * kSecond);
+  EXPECT_EQ(said["before"]["end_ns"], 5 * kSecond);
+  ASSERT_EQ(said["rows"].size(), 3U);
+  EXPECT_EQ(said["rows"][0]["depth"], 0);
+  EXPECT_DOUBLE_EQ(said["rows"][0]["now"].get<double>(), 1.0);
+  EXPECT_DOUBLE_EQ(said["rows"][0]["before"].get<double>(), 0.25);
+  EXPECT_EQ(said["rows"][1]["samples"], 4);
+  EXPECT_EQ(said["rows"][1]["frames"],
+            nlohmann::json::parse(R"([{"name": "server", "object": ""}, {"name": "a+0x20", "object": "a"},
+                                      {"name": "a+0x10", "object": "a"}])"));
+  EXPECT_EQ(said["left_out"], 0);
+  EXPECT_FALSE(said["notes"].empty());
+}
+
+TEST(StacksText, AChainIsCutInItsMiddle) {
+  const ctl::Screen screen(false, 80);
+  const std::vector<std::string> names{"server", "main", "loop", "work", "read"};
+  EXPECT_EQ(ctl::chain_text(names, 80, screen), "server > main > loop > work > read");
+  EXPECT_EQ(ctl::chain_text(names, 34, screen), "server > main > loop > work > read");
+  EXPECT_EQ(ctl::chain_text(names, 33, screen), "server > (2 more) > work > read");
+  EXPECT_EQ(ctl::chain_text(names, 25, screen), "server > (3 more) > read");
+  EXPECT_LE(ctl::chain_text(names, 10, screen).size(), 10U);
+  EXPECT_EQ(ctl::chain_text({"one"}, 80, screen), "one");
+  EXPECT_EQ(ctl::chain_text({"a\x1b[2J", "b"}, 80, screen), "a?[2J > b");
+  EXPECT_EQ(ctl::chain_text({}, 80, screen), "");
+}
+
+}  // namespace
+}  // namespace flight
