@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -163,6 +164,25 @@ TEST_F(ProfileOfASnapshotLong, HasPerfsSumsByFunctionOfTheKernel) {
     if (key.second.starts_with(kOfTheKernel) && key.first.starts_with('[') && key.first != "[unknown]")
       perfs[{key.first, key.second.substr(kOfTheKernel.size())}] = sum;
   expect_equal(mine, perfs);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+TEST_F(ProfileOfASnapshotLong, IsWhatTheCommandsShow) {
+  const Outcome folded = daemon_.ctl({"export", "latest", "--format", "folded", "-o", "-"});
+  EXPECT_EQ(folded.exit_status, 0) << folded.text();
+  std::uint64_t all = 0;
+  for (const std::string& line : lines_of(folded.out))
+    if (!line.empty()) all += std::strtoull(line.c_str() + line.rfind(' '), nullptr, 10);
+  EXPECT_EQ(all, samples());
+  const Outcome stacks = daemon_.ctl({"stacks", "latest", "--comm", "burner", "-n", "100"});
+  EXPECT_EQ(stacks.exit_status, 0) << stacks.text();
+  EXPECT_NE(stacks.out.find("hot_function_for_flightd"), std::string::npos) << stacks.text();
+  // Not more CPUs than there are.
+  const Json whole = daemon_.ctl_json({"stacks", "latest", "--since", "-1s"});
+  EXPECT_EQ(whole.at("unit"), "cpus");
+  const double used = whole.at("rows").at(0).at("now");
+  EXPECT_GT(used, 0);
+  EXPECT_LE(used, static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) * 1.1);
   EXPECT_TRUE(daemon_.stop());
 }
 
