@@ -14,7 +14,7 @@ namespace flight {
 namespace {
 
 constexpr std::uint64_t kSampled = 1, kSideband = 2;  // ids
-constexpr EventTime kSecond = 1'000'000'000;
+constexpr EventTime kTopSecond = 1'000'000'000;
 
 class Top : public testing::Test {
  protected:
@@ -54,14 +54,14 @@ class Top : public testing::Test {
   }
   // The window is [begin, end) in seconds; "now" begins at `now`. cpu-clock at 10 Hz.
   void compare(EventTime begin_s, EventTime now_s, EventTime end_s) {
-    compared_ = {begin_s * kSecond, now_s * kSecond, end_s * kSecond};
+    compared_ = {begin_s * kTopSecond, now_s * kTopSecond, end_s * kTopSecond};
     manifest_.events[0].attr.type = PERF_TYPE_SOFTWARE;
     manifest_.events[0].attr.config = PERF_COUNT_SW_CPU_CLOCK;
     manifest_.events[0].attr.sample_freq = 10;
   }
   // At every tick of the clock, from one second to another.
   void burn(std::uint32_t pid, EventTime begin_s, EventTime end_s, std::size_t cpu = 0) {
-    for (EventTime at = begin_s * kSecond; at < end_s * kSecond; at += kSecond / 10) samples(pid, at, 1, cpu);
+    for (EventTime at = begin_s * kTopSecond; at < end_s * kTopSecond; at += kTopSecond / 10) samples(pid, at, 1, cpu);
   }
   Ranking ranked(std::size_t most = 10) {
     Selection selection;
@@ -166,7 +166,7 @@ TEST_F(Top, ALowerRateOnOneCpuCounts) {
 
 TEST_F(Top, ARingThatHoldsLessCountsForItsPart) {
   compare(20, 20, 30);  // no time before is held by all rings
-  covers_from_ns_[1] = 25 * kSecond;
+  covers_from_ns_[1] = 25 * kTopSecond;
   burn(7, 20, 30);
   burn(8, 25, 30, 1);
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->100 ->67", "8: ->100 ->33"));
@@ -175,16 +175,16 @@ TEST_F(Top, ARingThatHoldsLessCountsForItsPart) {
 // Without this, a steady load had grown since the pause.
 TEST_F(Top, TheTimeOfAPauseDoesNotCount) {
   compare(10, 20, 26);
-  pauses_ = {{1 * kSecond, 2 * kSecond}, {12 * kSecond, 18 * kSecond}, {22 * kSecond, 24 * kSecond}};
+  pauses_ = {{1 * kTopSecond, 2 * kTopSecond}, {12 * kTopSecond, 18 * kTopSecond}, {22 * kTopSecond, 24 * kTopSecond}};
   for (const auto& [begin_s, end_s] : {std::pair(10, 12), {18, 22}, {24, 26}}) burn(7, begin_s, end_s);
   burn(8, 18, 20, 1);
   EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 67>100", "8: 50>0 33>0"));
   // All of the time before: what it was is unknown.
-  pauses_ = {{9 * kSecond, 20 * kSecond}};
+  pauses_ = {{9 * kTopSecond, 20 * kTopSecond}};
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->67 67>100", "8: ->0 33>0"));
-  pauses_ = {{10 * kSecond, 20 * kSecond - kSecond / 10}};  // a sample stood for ten CPUs
+  pauses_ = {{10 * kTopSecond, 20 * kTopSecond - kTopSecond / 10}};  // a sample stood for ten CPUs
   EXPECT_THAT(changes(), testing::ElementsAre("7: ->67 67>100", "8: ->0 33>0"));
-  pauses_ = {{24 * kSecond, UINT64_MAX}};
+  pauses_ = {{24 * kTopSecond, UINT64_MAX}};
   EXPECT_THAT(changes(), testing::Contains("7: 40>100 67>100"));
 }
 
@@ -192,7 +192,7 @@ TEST_F(Top, TheTimeOfAPauseDoesNotCount) {
 TEST_F(Top, ACpuThatComesOnlineIsNoPause) {
   compare(10, 20, 26);
   covers_from_ns_[1] = 0;
-  sideband_.gaps = {{.begin_ns = 8 * kSecond, .end_ns = 21 * kSecond}};
+  sideband_.gaps = {{.begin_ns = 8 * kTopSecond, .end_ns = 21 * kTopSecond}};
   burn(7, 10, 26);
   burn(8, 21, 26, 1);
   EXPECT_THAT(changes(), testing::ElementsAre("7: 100>100 100>55", "8: 0>83 0>45"));
@@ -232,7 +232,7 @@ TEST_F(Top, NewAndExitedProcessesAreNamedBesideTheBusiest) {
   for (std::uint32_t pid = 1; pid <= 4; ++pid) burn(pid, 20, 50);
   burn(5, 10, 11);  // gone
   burn(6, 50, 51);  // new
-  samples(7, 30 * kSecond, 1);
+  samples(7, 30 * kTopSecond, 1);
   const auto changed = changes(4);
   EXPECT_EQ(changed.size(), 5U);
   EXPECT_EQ(changed.back(), "6: 0>100 0>100");
@@ -300,10 +300,10 @@ TEST_F(Top, AnUnknownUnitIsNotTheRootCgroup) {
     burn(pid, 10, 11);
     if (id != 0) cgroup(pid, id);
   }
-  samples(0, 12 * kSecond, 2);           // idle
-  samples(UINT32_MAX, 13 * kSecond, 3);  // exiting
+  samples(0, 12 * kTopSecond, 2);           // idle
+  samples(UINT32_MAX, 13 * kTopSecond, 3);  // exiting
   for (const std::uint32_t pid : {7, 8, 9, 10})
-    sideband_.forks.push_back({11 * kSecond, 11 * kSecond, pid, to_comm("x"), pid});
+    sideband_.forks.push_back({11 * kTopSecond, 11 * kTopSecond, pid, to_comm("x"), pid});
   const Ranking ranking = ranked();
   std::map<std::string, std::string> units, programs, processes, forks;
   for (const SidecarGroup& row : ranking.units) units[row.name] = fmt::format("{} {}", row.samples, row.cgroup);
@@ -630,11 +630,11 @@ TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
                             std::uint64_t count) {
     sideband_.forks.push_back({at_ns, end_ns, pid, to_comm(name), count});
   };
-  forks(9 * kSecond, 10 * kSecond, 7, "sh", 1000);  // before the window
-  forks(19 * kSecond, 21 * kSecond, 7, "sh", 200);  // half of them before, half now
-  for (EventTime at = 21; at < 25; ++at) forks(at * kSecond, (at + 1) * kSecond, 7, "sh", 3000);
-  forks(20 * kSecond, 20 * kSecond, 8, "make", 5);  // exactly now
-  forks(15 * kSecond, 15 * kSecond, 0, "", 2);      // without a parent
+  forks(9 * kTopSecond, 10 * kTopSecond, 7, "sh", 1000);  // before the window
+  forks(19 * kTopSecond, 21 * kTopSecond, 7, "sh", 200);  // half of them before, half now
+  for (EventTime at = 21; at < 25; ++at) forks(at * kTopSecond, (at + 1) * kTopSecond, 7, "sh", 3000);
+  forks(20 * kTopSecond, 20 * kTopSecond, 8, "make", 5);  // exactly now
+  forks(15 * kTopSecond, 15 * kTopSecond, 0, "", 2);      // without a parent
   const Ranking ranking = ranked();
   ASSERT_EQ(ranking.units[0].name, "health.service");
   EXPECT_NEAR(ranking.units[0].forks_per_second, 2420, 0.1) << "now, not in the window";
@@ -658,16 +658,16 @@ TEST_F(Top, ForkersAreNamedByUnitProgramAndPid) {
   EXPECT_EQ(summary.by_pid[1].name, "make");
 
   // If a pid is used again, the unit is that of the process with this name, or none.
-  fork(7, 1, 22 * kSecond + kSecond / 2);
-  comm(7, "next", 22 * kSecond + kSecond / 2);
-  sideband_.forks = {{22 * kSecond, 23 * kSecond, 7, to_comm("sh"), 10},
-                     {22 * kSecond, 23 * kSecond, 7, to_comm("x"), 5}};
+  fork(7, 1, 22 * kTopSecond + kTopSecond / 2);
+  comm(7, "next", 22 * kTopSecond + kTopSecond / 2);
+  sideband_.forks = {{22 * kTopSecond, 23 * kTopSecond, 7, to_comm("sh"), 10},
+                     {22 * kTopSecond, 23 * kTopSecond, 7, to_comm("x"), 5}};
   const SidecarForks again = ranked().forks;
   ASSERT_EQ(again.by_pid.size(), 2U);
   EXPECT_EQ(again.by_pid[0].unit, kUnknownUnit) << "the first one's samples have no cgroup here";
   EXPECT_EQ(again.by_pid[1].unit, "[unknown]");
 
-  sideband_.gaps.push_back({.begin_ns = 11 * kSecond, .end_ns = 12 * kSecond, .lost = 3});
+  sideband_.gaps.push_back({.begin_ns = 11 * kTopSecond, .end_ns = 12 * kTopSecond, .lost = 3});
   EXPECT_FALSE(ranked().forks.complete);
 }
 
@@ -677,7 +677,7 @@ TEST_F(Top, AForkersProgramIsItsExecutableAndNoName) {
   program(7, "/opt/bin/storm");
   burn(7, 10, 25);
   for (const auto& [pid, name] : {std::pair<std::uint32_t, const char*>(7, "sshd"), {7, "renamed"}, {8, "[kworker]"}})
-    sideband_.forks.push_back({21 * kSecond, 22 * kSecond, pid, to_comm(name), 3000});
+    sideband_.forks.push_back({21 * kTopSecond, 22 * kTopSecond, pid, to_comm(name), 3000});
   const SidecarForks summary = ranked().forks;
   ASSERT_EQ(summary.by_program.size(), 2U);
   EXPECT_EQ(summary.by_program[0].name, "storm");
@@ -695,12 +695,12 @@ TEST_F(Top, AForkerThatIsAKernelThreadIsKnownByWhoForkedIt) {
        {std::tuple<std::uint32_t, std::uint32_t, const char*>(2, 0, "kthreadd"), {8, 2, "kworker/0:1"}}) {
     append_fork(sideband_.prologue, {.pid = pid, .ppid = parent, .tid = pid, .ptid = parent, .exec = true}, {});
     comm(pid, name, 0);
-    fork(30 + pid, pid, 21 * kSecond);
-    sideband_.forks.push_back({21 * kSecond, 21 * kSecond, pid, to_comm(name), 1});
+    fork(30 + pid, pid, 21 * kTopSecond);
+    sideband_.forks.push_back({21 * kTopSecond, 21 * kTopSecond, pid, to_comm(name), 1});
   }
   comm(9, "kthreadd", 0);
-  fork(50, 9, 21 * kSecond);
-  sideband_.forks.push_back({21 * kSecond, 21 * kSecond, 9, to_comm("kthreadd"), 1});
+  fork(50, 9, 21 * kTopSecond);
+  sideband_.forks.push_back({21 * kTopSecond, 21 * kTopSecond, 9, to_comm("kthreadd"), 1});
   const SidecarForks summary = ranked().forks;
   std::map<std::uint32_t, NamedBy> named_by;
   for (const SidecarForker& row : summary.by_pid) named_by[row.pid] = row.named_by;
@@ -721,8 +721,8 @@ TEST_F(Top, AForkersProgramIsThatOfItsOwnLife) {
     fork(31, 30, at_ns + 1);
     sideband_.forks.push_back({at_ns + 1, at_ns + 1, 30, to_comm(name), 1});
   };
-  forks_by_a_child_of(8, 11 * kSecond, "make");
-  forks_by_a_child_of(9, 15 * kSecond, "cron");
+  forks_by_a_child_of(8, 11 * kTopSecond, "make");
+  forks_by_a_child_of(9, 15 * kTopSecond, "cron");
   std::set<std::string> programs;
   for (const SidecarForker& row : ranked().forks.by_program) programs.insert(row.name);
   EXPECT_EQ(programs, (std::set<std::string>{"cron", "make"}));
@@ -732,10 +732,10 @@ TEST_F(Top, AForkersProgramIsThatOfItsOwnLife) {
 TEST_F(Top, ARateIsKnownOnlyWhereForksWereCounted) {
   compare(10, 20, 25);
   const auto counted_from = [this](EventTime from_s) {
-    sideband_.forks_from_ns = from_s * kSecond;
+    sideband_.forks_from_ns = from_s * kTopSecond;
     sideband_.forks.clear();
     for (EventTime at = from_s; at < 25; ++at)
-      sideband_.forks.push_back({at * kSecond, (at + 1) * kSecond, 7, to_comm("sh"), 1000});
+      sideband_.forks.push_back({at * kTopSecond, (at + 1) * kTopSecond, 7, to_comm("sh"), 1000});
     return ranked().forks;
   };
   const SidecarForks all = counted_from(10);
@@ -754,10 +754,10 @@ TEST_F(Top, ARateIsKnownOnlyWhereForksWereCounted) {
   EXPECT_FALSE(none.all.per_second_now);
 
   static_cast<void>(counted_from(10));
-  sideband_.gaps = {{.begin_ns = 12 * kSecond, .end_ns = 13 * kSecond, .lost = 100}};
+  sideband_.gaps = {{.begin_ns = 12 * kTopSecond, .end_ns = 13 * kTopSecond, .lost = 100}};
   EXPECT_FALSE(ranked().forks.all.per_second_before) << "a part of the time before is missing";
   EXPECT_EQ(ranked().forks.all.per_second_now, 1000);
-  sideband_.gaps = {{.begin_ns = 21 * kSecond, .end_ns = 22 * kSecond, .lost = 100}};
+  sideband_.gaps = {{.begin_ns = 21 * kTopSecond, .end_ns = 22 * kTopSecond, .lost = 100}};
   EXPECT_FALSE(ranked().forks.complete);
   EXPECT_NEAR(ranked().forks.all.per_second_before.value_or(0), 1000, 1);
 }
@@ -769,14 +769,14 @@ TEST_F(Top, SharesBeforeAreUnknownIfNamesOfThatTimeAreForgotten) {
   process(7, "steady");
   burn(7, 10, 25, 1);
   for (std::uint32_t i = 0; i < 150; ++i) {
-    const EventTime at_ns = 10 * kSecond + i * kSecond / 10;
+    const EventTime at_ns = 10 * kTopSecond + i * kTopSecond / 10;
     samples(1000 + i, at_ns, 1);
     cgroup(1000 + i, 5);
-    if (at_ns < 18 * kSecond) continue;
+    if (at_ns < 18 * kTopSecond) continue;
     comm(1000 + i, "true", at_ns);
     sideband_.programs.push_back({.pid = 1000 + i, .from_ns = at_ns, .path = "/usr/bin/true"});
   }
-  sideband_.names_from_ns = 18 * kSecond;
+  sideband_.names_from_ns = 18 * kTopSecond;
   const auto row = [](const std::vector<SidecarGroup>& rows, std::string_view name) {
     for (const SidecarGroup& one : rows)
       if (one.name == name) return one;
@@ -796,7 +796,7 @@ TEST_F(Top, SharesBeforeAreUnknownIfNamesOfThatTimeAreForgotten) {
 
   sideband_.names_from_ns = 0;  // nothing is forgotten: they never had a name
   EXPECT_TRUE(row(ranked().programs, "true").cpus_before);
-  sideband_.gaps = {{.begin_ns = 12 * kSecond, .end_ns = 18 * kSecond, .lost = 100}};
+  sideband_.gaps = {{.begin_ns = 12 * kTopSecond, .end_ns = 18 * kTopSecond, .lost = 100}};
   ranking = ranked();
   EXPECT_FALSE(row(ranking.programs, "true").cpus_before) << "nor where their records were lost";
   sideband_.prologue.clear();  // nor a path
@@ -821,8 +821,8 @@ TEST_F(Top, TheUnitOfAForkerWithoutSamplesIsByItsCgroup) {
   comm(9, "true", 0);
   burn(9, 10, 25);
   cgroup(9, 5);
-  sideband_.forks = {{11 * kSecond, 11 * kSecond, 7, to_comm("sh"), 10},
-                     {11 * kSecond, 11 * kSecond, 8, to_comm("make"), 5}};
+  sideband_.forks = {{11 * kTopSecond, 11 * kTopSecond, 7, to_comm("sh"), 10},
+                     {11 * kTopSecond, 11 * kTopSecond, 8, to_comm("make"), 5}};
   sideband_.forker_cgroups = {{7, {"/system.slice/health.service/loop"}}};
   const SidecarForks forks = ranked().forks;
   ASSERT_EQ(forks.by_pid.size(), 2U);
@@ -999,16 +999,16 @@ TEST_F(Top, AForkIsOfTheUnitThatItsParentWasInThen) {
     in_cgroup_ = 5;
     burn(7, from, from + 1, 0);
     in_cgroup_ = 6;
-    samples(7, (from + 1) * kSecond, 1, 1);
+    samples(7, (from + 1) * kTopSecond, 1, 1);
   }
   const auto forks = [this](EventTime at_ns, EventTime end_ns, std::uint64_t count) {
     sideband_.forks.push_back({at_ns, end_ns, 7, to_comm("sh"), count});
   };
-  forks(10 * kSecond, 10 * kSecond, 1);                   // before its first sample
-  forks(13 * kSecond + 1, 13 * kSecond + 1, 100);         // back in culprit.service
-  forks(13 * kSecond, 13 * kSecond + kSecond / 2, 1000);  // a slice
-  forks(14 * kSecond + 1, 14 * kSecond + 1, 10);          // in victim.service
-  forks(24 * kSecond, 24 * kSecond, 5);                   // after its last sample
+  forks(10 * kTopSecond, 10 * kTopSecond, 1);                      // before its first sample
+  forks(13 * kTopSecond + 1, 13 * kTopSecond + 1, 100);            // back in culprit.service
+  forks(13 * kTopSecond, 13 * kTopSecond + kTopSecond / 2, 1000);  // a slice
+  forks(14 * kTopSecond + 1, 14 * kTopSecond + 1, 10);             // in victim.service
+  forks(24 * kTopSecond, 24 * kTopSecond, 5);                      // after its last sample
   const Ranking ranking = ranked();
   const SidecarForks& summary = ranking.forks;
   ASSERT_EQ(summary.by_unit.size(), 2U);
