@@ -610,12 +610,12 @@ std::size_t touched_bytes() {
 // Of each worker: 1 MiB, the records that are compressed, and zstd's memory. It is there before the first look: a page
 // fault in a look would cost events.
 TEST_F(StreamWorkersTest, AWorkersMemoryIsTouchedFirstAndBounded) {
-  constexpr std::size_t kWorkers = 2, kPoolBytes = 256U << 10U;
+  constexpr std::size_t kWorkers = 2, kSharedBytes = 256U << 10U;
   const std::size_t compression_bytes = Chunks::create(1).value().memory_bytes();
   ASSERT_EQ(::prctl(PR_SET_THP_DISABLE, 1UL, 0UL, 0UL, 0UL), 0) << "a huge page has more than was touched";
   const std::size_t before_bytes = touched_bytes();
   ASSERT_GT(before_bytes, 0U);
-  start(std::vector<PlannedWorker>(kWorkers), kPoolBytes);
+  start(std::vector<PlannedWorker>(kWorkers), kSharedBytes);
   const std::size_t buffer_bytes = kWorkers * (RingReader::kMemoryBytes + compression_bytes);
   const std::size_t least_bytes = before_bytes + buffer_bytes - buffer_bytes / 16;  // others may free a little
   const auto end = std::chrono::steady_clock::now() + test::kPatience;
@@ -629,7 +629,7 @@ TEST_F(StreamWorkersTest, AWorkersMemoryIsTouchedFirstAndBounded) {
   EXPECT_EQ(workers_->totals().lost_events, 0U);
   // A sanitizer has memory of its own beside each byte.
   if (std::getenv("FLIGHT_TEST_SANITIZED") == nullptr) {
-    EXPECT_LE(touched_bytes(), before_bytes + kWorkers * ((1U << 20U) + compression_bytes) + kPoolBytes);
+    EXPECT_LE(touched_bytes(), before_bytes + kWorkers * ((1U << 20U) + compression_bytes) + kSharedBytes);
   }
   EXPECT_EQ(::prctl(PR_SET_THP_DISABLE, 0UL, 0UL, 0UL, 0UL), 0);
 }
