@@ -135,6 +135,7 @@ std::uint64_t RingReader::look(Sink& sink) {
     sink.records(turned_.last(good));
     past_ = false;
     if (const std::size_t left = sink.left(); left > 0) {
+      if (events_ != nullptr) wipe(most);
       read_to_ = head + begin + left;
       return read_to_;
     }

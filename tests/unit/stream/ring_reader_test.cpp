@@ -192,7 +192,7 @@ TEST(RingReader, WhatItsSinkLeavesIsForTheNextLook) {
   reader.look(found);
   EXPECT_EQ(reader.news(), 100U * 64);
   EXPECT_TRUE(found.holes_.empty());
-  expect_complete(ring, found, 1);
+  EXPECT_EQ(found.numbers_.size(), 10'400U);
   // Until then it may be overwritten.
   ring.write(120, 40'000);
   found.last_ = ring.number_;
