@@ -141,9 +141,9 @@ std::vector<std::vector<std::uint64_t>> user_chains(const std::string& path, pid
 TEST_F(Names, CallersThatAreNoCodeAreNotInASnapshot) {
   ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
   Child garbage = start_load({folder_.load("garbage_chain"), cpu_, "60"}, kBusy);
-  const auto line = garbage.wait_for_line("code", 30s);
+  const auto line = garbage.wait_for_line("code=", 30s);
   ASSERT_TRUE(line) << garbage.err();
-  const std::uint64_t code = number_in(*line, "code");
+  const std::uint64_t code = std::stoull(*line);
   ASSERT_TRUE(garbage.runs_for(600ms));
   const Json sidecar = daemon_.snapshot();
   std::size_t whole = 0;
