@@ -75,17 +75,35 @@ RecorderThread::WholeState RecorderThread::whole_state(EventTime since_ns) {
     WholeState out;
     out.at_ns = std::min(std::max(since_ns, known_ns == UINT64_MAX ? 0 : known_ns), now_ns);
     out.state = tracker_.export_window(out.at_ns, out.at_ns, tracker_.pids());
+    out.names.revision = tracker_.revision();
     return out;
   });
 }
 
-RecorderThread::SidebandPart RecorderThread::sideband_between(EventTime after_ns, EventTime until_ns, bool in_doubt) {
-  return tasks_.ask([this, after_ns, until_ns, in_doubt] {
+// The rings are enabled one after the other, and the pause is over when the broker has answered. What ran meanwhile is
+// as unknown as what ran before.
+void RecorderThread::doubt_resumed(EventTime until_ns) {
+  if (!gaps_.paused() || until_ns <= all_paused_ns_) return;
+  const EventTime since_ns = gaps_.paused_since_ns();
+  const EventTime now_ns = monotonic_now();
+  tracker_.add_gap(since_ns, now_ns);
+  intake_.lost(since_ns, now_ns);
+}
+
+RecorderThread::SidebandPart RecorderThread::sideband_between(EventTime after_ns, EventTime until_ns, FileNames& names,
+                                                              bool may_wait) {
+  if (may_wait && !names.all_lost) {
+    const bool in_doubt = tasks_.ask([this, until_ns] {
+      drain();
+      doubt_resumed(until_ns);
+      return tracker_.all_in_doubt(until_ns);
+    });
+    if (in_doubt) await_scan({});
+  }
+  return tasks_.ask([this, after_ns, until_ns, &names] {
     drain();
-    SidebandPart out;
-    out.whole = !tracker_.append_log(after_ns, until_ns, out.state.log, in_doubt);
-    if (out.whole) out.state = tracker_.export_window(after_ns, until_ns, tracker_.pids());
-    return out;
+    doubt_resumed(until_ns);
+    return tracker_.export_next(after_ns, until_ns, names);
   });
 }
 

@@ -232,7 +232,10 @@ void RecorderThread::set_recording(bool recording, std::string who, std::functio
         gaps_.resume(monotonic_now());
         look_again(since_ns);
       }
-      if (switched && !recording) gaps_.pause(before_ns, who);
+      if (switched && !recording) {
+        gaps_.pause(before_ns, who);
+        all_paused_ns_ = monotonic_now();
+      }
       done(switched);
     });
   });

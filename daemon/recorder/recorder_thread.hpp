@@ -128,16 +128,16 @@ class RecorderThread {
   struct WholeState {
     EventTime at_ns = 0;
     TrackerExport state;
+    FileNames names{};  // of a file that begins with it
   };
   [[nodiscard]] WholeState whole_state(EventTime since_ns);
-  // The sideband with times in (after_ns, until_ns], ascending, as the log; until_ns was at least 50 ms ago. `whole`:
-  // some of it was folded already, or names are in doubt and `in_doubt` is not set; the prologue then has all processes
-  // and symbols at after_ns, and the warnings say which names are uncertain. That costs a whole export.
-  struct SidebandPart {
-    TrackerExport state;
-    bool whole = false;
-  };
-  [[nodiscard]] SidebandPart sideband_between(EventTime after_ns, EventTime until_ns, bool in_doubt = false);
+  // The sideband with times in (after_ns, until_ns], ascending, as the log, for a file with these names; until_ns was
+  // at least 50 ms ago. `whole`, and what is in the state then: as ProcessTracker::Next; the warnings say which names
+  // are uncertain. That costs a whole export. `may_wait`: where names get into doubt, it waits for the scan as an
+  // export does.
+  using SidebandPart = ProcessTracker::Next;
+  [[nodiscard]] SidebandPart sideband_between(EventTime after_ns, EventTime until_ns, FileNames& names,
+                                              bool may_wait = false);
 
   // Fills in the recorder's part: rings, channels, broker, warnings. `done` is called on the recorder thread. If the
   // broker does not reply, this waits for kStatusWaitNs.
@@ -161,6 +161,7 @@ class RecorderThread {
   [[nodiscard]] EventTime first_enabled_ns() const;
   void look_again(EventTime since_ns, EventTime until_ns = UINT64_MAX);
   void scan(bool again = false);
+  void doubt_resumed(EventTime until_ns);
   EventTime note_request();  // of a scan; returns now, as in records
   void scan_if_due();
   void await_scan(const std::unordered_set<std::uint32_t>& pids);
@@ -205,6 +206,7 @@ class RecorderThread {
   ClockAlarm clock_alarm_;
   EventTime clock_alarm_rests_ns_ = 0;  // until then it is not polled
   RecordingGaps gaps_{clock_};
+  EventTime all_paused_ns_ = 0;     // by then all rings were paused, if they are
   std::vector<History> histories_;  // of attached_->rings
   std::map<std::string, EventTime> wanted_ns_;
   const WaitingClock& pace_clock_;

@@ -40,19 +40,23 @@ RecordBuffer PartContext::prologue(TrackerExport state) const {
     append_exiting(state.prologue);
   RecordBuffer out;
   append_kernel_maps(out, kernel_.maps);
-  const RecordBuffer records = records_of(std::move(state));
-  out.insert(out.end(), records.begin(), records.end());
-  return out;
-}
-
-RecordBuffer PartContext::records_of(TrackerExport state) const {
-  fit_symbols(state.prologue, state.log, kernel_);
-  relabel(state.log, rings_.attached->manifest, rings_.attached->events);
-  if (state.prologue.empty()) return std::move(state.log);
-  RecordBuffer out;
+  fit(state);
   append_needed_forks(out, state.prologue);
   out.insert(out.end(), state.log.begin(), state.log.end());
   return out;
+}
+
+// With all FORKs: each ends what the reader knows of the process until then.
+RecordBuffer PartContext::records_of(TrackerExport state) const {
+  fit(state);
+  RecordBuffer out = std::move(state.prologue);
+  out.insert(out.end(), state.log.begin(), state.log.end());
+  return out;
+}
+
+void PartContext::fit(TrackerExport& state) const {
+  fit_symbols(state.prologue, state.log, kernel_);
+  relabel(state.log, rings_.attached->manifest, rings_.attached->events);
 }
 
 void PartContext::warn(const std::vector<std::string>& warnings) {

@@ -36,8 +36,7 @@ class PartContext {
 
   // The first records of the file, from the tracker's whole state.
   [[nodiscard]] RecordBuffer prologue(TrackerExport state) const;
-  // The same for a state in between: the records of a round, from a log with build-ids, behind the prologue if there is
-  // one.
+  // The same for the records of a round, from a log with build-ids; a state in between, which has times, is before it.
   [[nodiscard]] RecordBuffer records_of(TrackerExport state) const;
   // Any thread: what the sidecar says about names, each text once, at most kMaxWarnings of them.
   static constexpr std::size_t kMaxWarnings = 16;
@@ -45,6 +44,8 @@ class PartContext {
   [[nodiscard]] std::vector<std::string> warnings() const;
   // Until the part is given to the writer, the recording's thread; then the writer's.
   [[nodiscard]] UnreadFiles& unread() { return unread_; }
+  // The same.
+  [[nodiscard]] FileNames& names() { return names_; }
   // Any thread: what the sidecar says about files without a build-id when the part has ended, besides warnings().
   struct FileTexts {
     std::vector<std::string> warnings, notes;
@@ -62,11 +63,14 @@ class PartContext {
   [[nodiscard]] Sidecar begun() const;
 
  private:
+  void fit(TrackerExport& state) const;
+
   const RecordedRings rings_;
   const std::shared_ptr<const KernelSymbols> symbols_;
   const KernelWindow kernel_;
   const HostFacts host_;
   UnreadFiles unread_;
+  FileNames names_;
   mutable std::mutex mutex_;
   FileTexts file_texts_;                               // under mutex_
   std::vector<std::string> warnings_;                  // under mutex_

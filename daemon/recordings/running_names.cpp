@@ -15,6 +15,8 @@ namespace flight::daemon {
 namespace {
 
 constexpr EventTime kAskAgainNs = 1'000'000'000;
+// While records are lost again and again, not each round waits for a scan: its blocks are in the pool meanwhile.
+constexpr EventTime kWaitAgainNs = 5'000'000'000;
 
 bool has_mappings(std::span<const std::byte> records) {
   for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
@@ -40,11 +42,13 @@ RecordBuffer RunningRecording::sideband(EventTime after_ns, EventTime until_ns) 
     const std::lock_guard lock(mutex_);
     if (const auto known = contexts_.find(number); known != contexts_.end()) context = known->second;
   }
-  const EventTime now_ns = clock_.now();
-  // While names are in doubt, the whole state once a second: it may be megabytes.
-  auto [state, whole] = means_.recorder.sideband_between(after_ns, until_ns, now_ns < whole_again_ns_);
-  if (whole) whole_again_ns_ = now_ns + kAskAgainNs;
+  FileNames none;
+  FileNames& names = context ? context->names() : none;
+  const EventTime asked_ns = clock_.now();
+  auto [state, whole] = means_.recorder.sideband_between(after_ns, until_ns, names, asked_ns >= wait_again_ns_);
+  if (names.all_lost) wait_again_ns_ = asked_ns + kWaitAgainNs;
   if (!context) return std::move(state.log);
+  const EventTime now_ns = clock_.now();
   context->warn(state.warnings);
   if (whole || has_mappings(state.log)) {
     // The broker's thread has others to serve, and a machine may map files all the time. What was mapped since then is

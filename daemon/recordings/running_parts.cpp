@@ -68,6 +68,7 @@ Result<void> RunningRecording::begin_part(PartFiles files, EventTime since_ns) {
   name_files(recorder, ask_for_files(recorder), whole.state,
              [&context](const NamedMapping& mapping) { context->unread().note(mapping); });
   context->add_build_ids(whole.state.build_ids);
+  context->names() = whole.names;
 
   const ClockHistory clock = recorder.clock().history();
   OpenPart part;

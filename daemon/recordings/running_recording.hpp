@@ -197,7 +197,7 @@ class RunningRecording {
   std::optional<Error> failure_;  // why a part could not be written
 
   // Only the writer's thread uses these:
-  EventTime whole_again_ns_ = 0, files_again_ns_ = 0;  // not before, by clock_
+  EventTime wait_again_ns_ = 0, files_again_ns_ = 0;  // not before, by clock_
   std::optional<Result<KnownFiles>> known_files_;
 
   mutable std::mutex mutex_;

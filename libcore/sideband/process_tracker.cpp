@@ -7,7 +7,7 @@
 
 #include "libcore/perf/record.hpp"
 #include "libcore/sideband/checkpoint.hpp"
-#include "libcore/sideband/doubt.hpp"
+#include "libcore/sideband/doubt_scope.hpp"
 #include "libcore/sideband/export.hpp"
 #include "libcore/sideband/notes.hpp"
 #include "libcore/sideband/process_tracker_state.hpp"
@@ -18,31 +18,14 @@
 namespace flight {
 namespace {
 
-// The processes of `unread` whose names are in doubt until the next scan.
-Unread in_doubt(const Unread& unread) {
-  Unread out;
-  for (const auto& [pid, left] : unread.left)
-    if (left.in_doubt) out.left.emplace(pid, left);
-  return out;
-}
-
-// `symbols`: the gap after which no list of symbols was read.
-RecordLog with_doubts(const RecordLog& log, const ProcessTable& table, const DoubtScope& scope,
-                      const KernelTable& kernel, const std::optional<SymbolGap>& symbols) {
-  RecordLog out;
-  const auto append = [&out](std::span<const std::byte> record, EventTime time_ns) {
-    out.append(record, static_cast<std::uint16_t>(load<perf_event_header>(record.data()).type), time_ns);
-  };
-  for (const RecordLog::Entry& entry : log.entries()) append(log.record(entry), entry.time_ns);
-  Doubts doubts = clear_up(scope, nullptr, ~EventTime{0}, true, log, table);
-  if (symbols) end_symbols(*symbols, log, kernel, doubts.additions);
-  std::span<const std::byte> rest = doubts.additions;
-  for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
-    rest = rest.subspan(record.size());
-    append(record, parse_trailer(record)->time_ns);
+EventTime oldest_of(std::span<const std::byte> records) {
+  EventTime oldest_ns = Revisions::kNever;
+  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
+    records = records.subspan(record.size());
+    if (load<perf_event_header>(record.data()).type == kNoteRecord) continue;  // no file gets it
+    if (const auto trailer = parse_trailer(record)) oldest_ns = std::min(oldest_ns, trailer->time_ns);
   }
-  out.settle();
-  return out;
+  return oldest_ns;
 }
 
 }  // namespace
@@ -84,6 +67,8 @@ EventTime ProcessTracker::add_scan(std::span<const std::byte> records, EventTime
   // If it began later, it is still of the request: what Intake drops from then on can be newer (Intake::looking).
   const EventTime began_ns = scan_time(records);
   const EventTime scanned_ns = began_ns != 0 ? std::min(began_ns, asked_ns) : asked_ns;
+  const DoubtScope scope(state.gaps.pending(), state.gaps.unread(), scanned_ns);
+  EventTime changed_ns = scope.first_begin_ns() < scope.last_end_ns() ? scope.first_begin_ns() : Revisions::kNever;
   ScanMerge merged = merge_scan(records, scanned_ns, state.gaps, state.symbol_gap, state.known_from_ns, state.log,
                                 clock, state.table, state.kernel);
   if (merged.old_bpf) state.old_bpf = merged.old_bpf;
@@ -92,6 +77,9 @@ EventTime ProcessTracker::add_scan(std::span<const std::byte> records, EventTime
     state.scan_read_ns = read_ns;
     state.partly_read = std::move(merged.partly_read);
   }
+  if (!merged.settled) changed_ns = Revisions::kNever;
+  changed_ns = std::min(changed_ns, oldest_of(merged.additions));
+  if (changed_ns != Revisions::kNever) state.revisions.add(changed_ns);
   state.unsure += merged.unsure;
   if (merged.settled && !state.gaps.unread().in_doubt()) {
     state.living.found_living(scanned_ns);
@@ -227,55 +215,7 @@ void ProcessTracker::date_forker_cgroups(TrackerExport& window) const {
   }
 }
 
-TrackerExport ProcessTracker::export_window(EventTime begin_ns, EventTime end_ns,
-                                            const std::unordered_set<std::uint32_t>& pids) const {
-  const State& state = *state_;
-  const ExportOrder order{.begin_ns = begin_ns,
-                          .end_ns = end_ns,
-                          .dying_ns = state.limits.dying_ns,
-                          .pids = pids,
-                          .most_bytes = state.limits.export_bytes,
-                          .gaps = state.gaps};
-  const Unread unread = in_doubt(state.gaps.unread());
-  const DoubtScope scope(state.gaps.pending(), unread, ~EventTime{0});
-  const bool doubtful = scope.first_begin_ns() < scope.last_end_ns() && scope.first_begin_ns() <= end_ns;
-  TrackerExport window;
-  if (doubtful) {
-    // No scan was made since then. The log is not changed: a scan may still confirm these processes.
-    const RecordLog doubted = with_doubts(state.log, state.table, scope, state.kernel, state.unlisted());
-    window = export_of(doubted, state.table, state.kernel, order);
-    window.forks = state.forks_between(doubted, begin_ns, end_ns);
-  } else {
-    window = export_of(state.log, state.table, state.kernel, order);
-    window.forks = state.forks_between(state.log, begin_ns, end_ns);
-  }
-  window.stats = stats();
-  window.stats.evicted = state.evicted.since(begin_ns);
-  window.forgotten.images = state.images.since(begin_ns);
-  window.forgotten.threads = state.threads.since(begin_ns);
-  window.forgotten.replaced = state.replaced.since(begin_ns);
-  window.forgotten.names = state.names.since(begin_ns);
-  window.names_from_ns = state.names_from_ns(begin_ns);
-  if (!state.gaps.stale()) window.maps_from_ns = state.scan_read_ns;
-  window.partial_maps.insert(state.partly_read.begin(), state.partly_read.end());
-  if (state.forks_from_ns > begin_ns) window.forks_from_ns = state.forks_from_ns;
-  state.warn(window, begin_ns, end_ns, doubtful ? &scope : nullptr);
-  for (std::string& flood : flood_warnings(begin_ns, end_ns)) window.warnings.push_back(std::move(flood));
-  return window;
-}
-
 std::unordered_set<std::uint32_t> ProcessTracker::pids() const { return pids_in(state_->log, state_->table); }
-
-bool ProcessTracker::append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out, bool also_in_doubt) const {
-  const State& state = *state_;
-  if (state.folded_ns > after_ns) return false;
-  const Unread unread = in_doubt(state.gaps.unread());
-  const DoubtScope scope(state.gaps.pending(), unread, ~EventTime{0});
-  const bool doubtful = scope.first_begin_ns() < scope.last_end_ns() && scope.first_begin_ns() <= until_ns;
-  if (doubtful && !also_in_doubt) return false;
-  append_between(state.log, after_ns, until_ns, out);
-  return true;
-}
 
 void ProcessTracker::mark_sampled(EventTime begin_ns, EventTime end_ns, const std::unordered_set<std::uint32_t>& pids,
                                   const std::unordered_set<std::uint64_t>& cgroups) {

@@ -145,6 +145,12 @@ struct CheckpointOmissions {
   std::unordered_set<std::uint32_t> unwritten;  // living processes: call append_state() when they exit
 };
 
+// Which names a file has that is being written (ProcessTracker::export_next).
+struct FileNames {
+  std::uint64_t revision = 0;  // of what it was given last, ProcessTracker::revision()
+  bool all_lost = false;       // no name in it is valid at its end, because a scan is missing
+};
+
 struct ProcessAt {
   std::uint32_t pid = 0;
   EventTime time_ns = 0;
@@ -216,10 +222,20 @@ class ProcessTracker {
                                             const std::unordered_set<std::uint32_t>& pids) const;
   // All processes that are known. A recording needs them, because any of them may have samples later.
   [[nodiscard]] std::unordered_set<std::uint32_t> pids() const;
-  // Appends the log's records with times in (after_ns, until_ns], for a file that has those up to after_ns. False: some
-  // were folded, or names are in doubt; export_window() has what is known of them. `also_in_doubt`: then, too.
-  [[nodiscard]] bool append_log(EventTime after_ns, EventTime until_ns, RecordBuffer& out,
-                                bool also_in_doubt = false) const;
+  // For a file that has all up to after_ns: what follows, up to until_ns. `state.log` is the log of that time. `whole`:
+  // more has changed than newer records say, because a gap began, a scan ended it, or records were folded. Then
+  // `state.prologue` has all processes and symbols at after_ns, with that time or one ns more in their trailers, and
+  // replaces what the file says about them. From a gap on until a scan, every process is called kLostName, and there
+  // are no mappings. `file`: of the file; {revision()} after export_window().
+  struct Next {
+    TrackerExport state;  // without what is in no file
+    bool whole = false;
+  };
+  [[nodiscard]] Next export_next(EventTime after_ns, EventTime until_ns, FileNames& file) const;
+  // How often scans have changed what is known about the past.
+  [[nodiscard]] std::uint64_t revision() const;
+  // Whether a gap began by then, and no scan came.
+  [[nodiscard]] bool all_in_doubt(EventTime until_ns) const;
   // After read_forker_cgroups(): sets since_ns, as far as the log reaches.
   void date_forker_cgroups(TrackerExport& window) const;
   // After an export: if memory is short, living ones of these processes are forgotten after all others, and so are

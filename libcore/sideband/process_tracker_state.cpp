@@ -7,7 +7,6 @@
 
 #include "libcore/base/units.hpp"
 #include "libcore/perf/record.hpp"
-#include "libcore/sideband/doubt_scope.hpp"
 #include "libcore/sideband/kept_records.hpp"
 #include "libcore/sideband/notes.hpp"
 #include "libcore/sysinfo/processes.hpp"
@@ -22,6 +21,23 @@ constexpr EventTime kHoldBackNs = 500'000'000;
 constexpr EventTime kLateNs = 5'000'000;
 // The rings are drained at least this often.
 constexpr EventTime kDrainedWithinNs = 2'000'000'000;
+
+// The number of processes that are called kLostName since some time in the gap, or since the window's beginning.
+std::size_t lost_in(const TrackerExport& window, const SidebandGap& gap,
+                    const std::unordered_set<std::uint32_t>* pids) {
+  std::unordered_set<std::uint32_t> out;
+  for (const RecordBuffer* records : {&window.prologue, &window.log}) {
+    std::span<const std::byte> rest = *records;
+    for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+      rest = rest.subspan(record.size());
+      const auto comm = parse_comm(record);
+      if (!comm || !comm->lost || (pids != nullptr && !pids->contains(comm->pid))) continue;
+      const EventTime time_ns = parse_trailer(record)->time_ns;
+      if (time_ns == 0 || (time_ns >= gap.begin_ns && time_ns <= gap.end_ns)) out.insert(comm->pid);
+    }
+  }
+  return out.size();
+}
 
 }  // namespace
 
@@ -236,28 +252,47 @@ void ProcessTracker::State::warn_of_forgotten(TrackerExport& window) const {
         counted(facts.symbols, "symbol"), was_or_were(facts.symbols)));
 }
 
-// Adds the warnings that limit the trust in this window's names.
-void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns,
-                                 const DoubtScope* doubts) const {
+// Which names are unknown because of the gaps, and why.
+void ProcessTracker::State::warn_of_gaps(TrackerExport& window, EventTime begin_ns, EventTime end_ns,
+                                         const DoubtScope* doubts,
+                                         const std::unordered_set<std::uint32_t>* pids) const {
   for (const SidebandGap& gap : gaps.all()) {
     if (gap.begin_ns > end_ns || gap.end_ns + limits.dying_ns < begin_ns) continue;
     window.gaps.push_back(gap);
-    if (gap.end_ns < begin_ns || (gap.lost == 0 && !gap.full))
-      continue;  // while nothing was recorded, there were no samples
+    if (gap.end_ns < begin_ns) continue;
+    const double seconds = static_cast<double>(gap.end_ns - gap.begin_ns) / 1e9;
+    if (gap.lost == 0 && !gap.full) {
+      // Meanwhile there were no samples, but there were some between its end and the scan, and while the rings were
+      // paused one after the other.
+      const bool is_open = doubts != nullptr && doubts->concerns_all();  // the reason is below
+      const std::size_t count = is_open ? 0 : lost_in(window, gap, pids);
+      if (count > 0)
+        window.warnings.push_back(fmt::format(
+            "names: nothing was recorded for {:.3f} s: {} {} called {}, because {} ended or changed "
+            "meanwhile, or ended before flightd could look up what runs",
+            seconds, counted(count, "process"), count == 1 ? "is" : "are", kLostName, count == 1 ? "it" : "they"));
+      continue;
+    }
     window.warnings.push_back(fmt::format(
         "names: {} within {:.3f} s{}: {} without a certain name {} called {}, and other processes of that time have "
         "none",
         gap.lost == 0 ? "sideband records may have been lost"
                       : fmt::format("{} {} lost", counted(gap.lost, "sideband record"), was_or_were(gap.lost)),
-        static_cast<double>(gap.end_ns - gap.begin_ns) / 1e9, gap.who.empty() ? "" : "; " + gap.who,
-        counted(gap.unsure, "process"), gap.unsure == 1 ? "is" : "are", kLostName));
+        seconds, gap.who.empty() ? "" : "; " + gap.who, counted(gap.unsure, "process"), gap.unsure == 1 ? "is" : "are",
+        kLostName));
   }
   if (doubts != nullptr)
-    window.warnings.push_back(fmt::format(
-        "names: what ran after records were lost could not be looked up in time: {} that had run before {} called {} "
-        "from then on",
-        doubts->concerns_all() ? "all processes" : counted(doubts->unread_count(), "process"),
-        !doubts->concerns_all() && doubts->unread_count() == 1 ? "is" : "are", kLostName));
+    window.warnings.push_back(
+        fmt::format("names: what ran after records were lost, or after a time without recording, could not be looked "
+                    "up in time: {} that had run before {} called {} until the next look at the processes",
+                    doubts->concerns_all() ? "all processes" : counted(doubts->unread_count(), "process"),
+                    !doubts->concerns_all() && doubts->unread_count() == 1 ? "is" : "are", kLostName));
+}
+
+// Adds the warnings that limit the trust in this window's names.
+void ProcessTracker::State::warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns, const DoubtScope* doubts,
+                                 const std::unordered_set<std::uint32_t>& pids) const {
+  warn_of_gaps(window, begin_ns, end_ns, doubts, &pids);
   if (known_from_ns > begin_ns)
     window.warnings.push_back(
         fmt::format("names: there is no data of an earlier flightd about processes: those that exited earlier than "

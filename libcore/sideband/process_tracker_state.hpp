@@ -12,23 +12,25 @@
 #include <utility>
 #include <vector>
 
+#include "libcore/sideband/doubt_scope.hpp"
 #include "libcore/sideband/floods.hpp"
 #include "libcore/sideband/forgotten.hpp"
 #include "libcore/sideband/kernel_table.hpp"
 #include "libcore/sideband/process_table.hpp"
 #include "libcore/sideband/process_tracker.hpp"
 #include "libcore/sideband/record_log.hpp"
+#include "libcore/sideband/revisions.hpp"
 #include "libcore/sideband/scanned_symbols.hpp"
 
 namespace flight {
 
 inline constexpr std::size_t kMostCpus = 8192;  // number of CPUs whose last record's time is kept
 
-class DoubtScope;
-
 struct ProcessTracker::State {
   // A quarter of the state each for cgroups and for symbols: at least half of it is for processes.
   explicit State(const TrackerLimits& of) : limits(of), kernel(of.state_bytes / 4) {}
+
+  class View;
 
   TrackerLimits limits;
   RecordLog log;
@@ -54,6 +56,7 @@ struct ProcessTracker::State {
   EventTime scan_read_ns = UINT64_MAX;            // of the last scan, as in add_scan(); UINT64_MAX: none, or unknown
   std::unordered_set<std::uint32_t> partly_read;  // by that scan
   Gaps gaps;
+  Revisions revisions;
   std::optional<SymbolGap> symbol_gap;  // until a scan with symbols
   std::optional<OldBpf> old_bpf;        // by the last scan with symbols; nullopt: none came
   std::unordered_map<std::uint32_t, EventTime> last_of_cpu;
@@ -74,8 +77,22 @@ struct ProcessTracker::State {
   [[nodiscard]] EventTime last_of(std::uint32_t cpu) const;
   void count(const RecordLog::Entry& entry, std::uint64_t change);
   void warn_of_forgotten(TrackerExport& window) const;
-  // `doubts`: the processes in doubt; null if there are none.
-  void warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns, const DoubtScope* doubts) const;
+  // The gap after which no scan came; null: it begins later than `until_ns`, or there is none.
+  [[nodiscard]] const SidebandGap* open_gap(EventTime until_ns) const {
+    const auto& gap = gaps.pending();
+    return gap && gap->begin_ns < gap->end_ns && gap->begin_ns <= until_ns ? &*gap : nullptr;
+  }
+  // As ProcessTracker's, without what is not of one window.
+  [[nodiscard]] TrackerExport export_window(View& view, EventTime begin_ns, EventTime end_ns,
+                                            const std::unordered_set<std::uint32_t>& pids) const;
+  // The log in (after_ns, until_ns]. `enters`: with it a gap begins for the file.
+  void append_piece(View& view, EventTime after_ns, EventTime until_ns, bool enters, TrackerExport& out) const;
+  // `doubts`: the processes in doubt; null if there are none. `pids`: those with samples.
+  void warn(TrackerExport& window, EventTime begin_ns, EventTime end_ns, const DoubtScope* doubts,
+            const std::unordered_set<std::uint32_t>& pids) const;
+  // `pids`: null: any of them may have samples.
+  void warn_of_gaps(TrackerExport& window, EventTime begin_ns, EventTime end_ns, const DoubtScope* doubts,
+                    const std::unordered_set<std::uint32_t>* pids) const;
   void count_fork(const RecordLog::Entry& entry);
   [[nodiscard]] std::string_view advice() const {
     switch (limits.bound) {
@@ -95,6 +112,25 @@ struct ProcessTracker::State {
   void fold_front(std::size_t count, bool early);
   void fold_early();
   void shrink();
+};
+
+// The log as a file gets it: while a scan is missing, the names that it would have to confirm are lost.
+class ProcessTracker::State::View {
+ public:
+  View(const State& state, EventTime end_ns);
+  View(const View&) = delete;
+  View& operator=(const View&) = delete;
+  // Null: no name up to end_ns is in doubt.
+  [[nodiscard]] const DoubtScope* doubts() const { return doubtful_ ? &scope_ : nullptr; }
+  // Costs a copy of the log if names are in doubt.
+  [[nodiscard]] const RecordLog& log();
+
+ private:
+  const State& state_;
+  Unread unread_;
+  DoubtScope scope_;
+  bool doubtful_;
+  std::optional<RecordLog> doubted_;
 };
 
 }  // namespace flight

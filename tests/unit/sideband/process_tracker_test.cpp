@@ -360,11 +360,13 @@ TEST_F(WithShell, ARecordingGetsTheWholeStateAndThenTheLogPieceByPiece) {
   tape_.exec(80, 102, "cc");
   tape_.exit(90, 102);
   drain();
-  RecordBuffer first, second;
-  ASSERT_TRUE(tracker_.append_log(65, 80, first));
-  ASSERT_TRUE(tracker_.append_log(80, 200, second));
-  EXPECT_THAT(times_of(first), ElementsAre(70, 80));
-  EXPECT_THAT(times_of(second), ElementsAre(90));
+  FileNames names{.revision = tracker_.revision()};
+  const auto first = tracker_.export_next(65, 80, names);
+  const auto second = tracker_.export_next(80, 200, names);
+  EXPECT_FALSE(first.whole || second.whole);
+  EXPECT_THAT(first.state.prologue, IsEmpty());
+  EXPECT_THAT(times_of(first.state.log), ElementsAre(70, 80));
+  EXPECT_THAT(times_of(second.state.log), ElementsAre(90));
 }
 
 TEST_F(WithShell, ALogThatWasFoldedIsNotGivenInPart) {
@@ -372,24 +374,35 @@ TEST_F(WithShell, ALogThatWasFoldedIsNotGivenInPart) {
   tape_.exec(70, 100, "cc");
   drain();
   tracker_.fold(65);
-  RecordBuffer out;
-  EXPECT_FALSE(tracker_.append_log(50, 80, out)) << "one of its records is state now";
-  EXPECT_TRUE(tracker_.append_log(60, 80, out));
-  EXPECT_THAT(times_of(out), ElementsAre(70));
+  FileNames names{.revision = tracker_.revision()};
+  EXPECT_TRUE(tracker_.export_next(50, 80, names).whole) << "one of its records is state now";
+  const auto next = tracker_.export_next(60, 80, names);
+  EXPECT_FALSE(next.whole);
+  EXPECT_THAT(times_of(next.state.log), ElementsAre(70));
   EXPECT_THAT(times_of(tracker_.export_window(50, 80, tracker_.pids()).log), ElementsAre(60, 70));
 }
 
-TEST_F(WithShell, ALogWithNamesInDoubtIsNotGiven) {
+TEST_F(WithShell, ALogWithNamesInDoubtHasNone) {
   tape_.exec(55, 100, "make");
   drain();
   tape_.lost(60, 3);
   drain();
-  RecordBuffer out;
-  EXPECT_FALSE(tracker_.append_log(50, 80, out));
-  EXPECT_TRUE(tracker_.append_log(13, 20, out)) << "before the gap";
-  out.clear();
-  EXPECT_TRUE(tracker_.append_log(50, 80, out, /*in_doubt=*/true));
-  EXPECT_THAT(times_of(out), ElementsAre(55));
+  FileNames names{.revision = tracker_.revision()};
+  const auto before = tracker_.export_next(13, 20, names);
+  EXPECT_FALSE(before.whole || names.all_lost) << "before the gap";
+  const auto piece = tracker_.export_next(50, 80, names);
+  EXPECT_FALSE(piece.whole) << "it has the beginning of the gap";
+  EXPECT_TRUE(names.all_lost);
+  std::span<const std::byte> rest = piece.state.log;
+  std::size_t found = 0;
+  for (auto record = next_record(rest); !record.empty(); record = next_record(rest)) {
+    rest = rest.subspan(record.size());
+    const auto comm = parse_comm(record);
+    if (!comm) continue;
+    ++found;
+    EXPECT_EQ(comm->name, "[lost]");
+  }
+  EXPECT_GT(found, 0U);
 }
 
 TEST(ProcessTracker, TheIdleTaskAndTheKernelAreNotProcesses) {

@@ -381,32 +381,58 @@ TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAndThenEachRecord) {
   const EventTime until_ns = monotonic_now();
   ::prctl(PR_SET_NAME, name.data());
   std::vector<std::string> found;
+  FileNames names = whole.names;
   ASSERT_TRUE(soon([&] {
-    found = comms_in_records(recorder().sideband_between(whole.at_ns, until_ns).state.log);
+    found = comms_in_records(recorder().sideband_between(whole.at_ns, until_ns, names).state.log);
     return !found.empty();
   }));
   EXPECT_THAT(found, Contains("in-the-stream"));
-  EXPECT_THAT(recorder().sideband_between(until_ns, until_ns).state.log, IsEmpty());
+  EXPECT_THAT(recorder().sideband_between(until_ns, until_ns, names).state.log, IsEmpty());
 }
 
-// As after a disk that was slow for longer than the log is kept: what was folded is in the state.
+// No name is given while a scan is missing, and all of them when it has come.
 TEST_F(RecorderThreadTest, ARecordingGetsTheWholeStateAgainIfRecordsAreMissing) {
   start_with_rings();
   advance(kScanAgain);
   bench_.broker->refuse(Request::processes, std::errc::io_error, "no");
-  const EventTime since_ns = monotonic_now();
+  FileNames names = recorder().whole_state(monotonic_now()).names;
   lose_a_sideband_record(*recorder().attached());
+  EventTime at_ns = monotonic_now();  // the file has more than the beginning of the gap
   RecorderThread::SidebandPart found;
   ASSERT_TRUE(soon([&] {
-    found = recorder().sideband_between(since_ns, monotonic_now());
+    found = recorder().sideband_between(at_ns, monotonic_now(), names, /*may_wait=*/true);
     return found.whole;
   }));
   EXPECT_THAT(comms_in_records(found.state.prologue), AllOf(Contains(std::string(kLostName)), Not(Contains("first"))))
       << "no scan has confirmed its name";
   EXPECT_THAT(found.state.warnings, Not(IsEmpty()));
-  found = recorder().sideband_between(since_ns, monotonic_now(), /*in_doubt=*/true);
-  EXPECT_FALSE(found.whole);
+  EXPECT_TRUE(names.all_lost);
+  at_ns = monotonic_now();
+  found = recorder().sideband_between(at_ns, at_ns + 1, names);
+  EXPECT_FALSE(found.whole) << "once";
   EXPECT_THAT(found.state.prologue, IsEmpty());
+  bench_.broker->obey(Request::processes);
+  ASSERT_TRUE(soon([&] {
+    advance(2 * kScanAgain);
+    at_ns = monotonic_now();
+    found = recorder().sideband_between(at_ns, at_ns + 1, names);
+    return !names.all_lost;
+  }));
+  EXPECT_TRUE(found.whole);
+  EXPECT_THAT(comms_in_records(found.state.prologue), Contains("first")) << "confirmed";
+}
+
+// The rings are enabled one after the other: records come before the broker has answered.
+TEST_F(RecorderThreadTest, ARecordingHasNoNamesWhileTheEndOfAPauseIsNotKnown) {
+  start_with_rings();
+  ASSERT_TRUE(set_recording(false));
+  const auto whole = recorder().whole_state(monotonic_now());
+  FileNames names = whole.names;
+  const EventTime at_ns = monotonic_now();
+  const auto found = recorder().sideband_between(at_ns, at_ns + 1, names);
+  EXPECT_TRUE(found.whole);
+  EXPECT_TRUE(names.all_lost);
+  EXPECT_THAT(comms_in_records(found.state.prologue), AllOf(Contains(std::string(kLostName)), Not(Contains("first"))));
 }
 
 // The scan that was refused is due again, but not at once.

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "libcore/perfdata/reader.hpp"
@@ -48,6 +50,50 @@ TEST(PartContextTest, EachBuildIdIsForTheJournalOnce) {
   EXPECT_THAT(more[0].id, ElementsAre(3, 0, 0, 0, 0, 0, 0, 0));
   EXPECT_FALSE(more[0].kernel);
   EXPECT_TRUE(context.more_build_ids().empty());
+}
+
+// The recorder's clock stands, so no scan is due, until the test advances it.
+class ScansByClockTest : public RecordingsTest {
+ protected:
+  ScansByClockTest() { bench_.clock.emplace(); }
+};
+
+// After a loss and its scan, a part has the name of a process again, at the time of the round before.
+TEST_F(ScansByClockTest, APartHasTheNamesAgainWhenAScanHasConfirmedThem) {
+  RecordCall call;
+  ASSERT_NO_FATAL_FAILURE(begin(call));
+  ASSERT_NO_FATAL_FAILURE(fill(call, 8192));
+  lose_a_sideband_record(*bench_.recorder->attached());
+  // Some rounds may have ended before. The first one after the loss waits for the scan, a second.
+  for (int i = 0; i < 8; ++i) {
+    ASSERT_NO_FATAL_FAILURE(fill(call, 8192));
+  }
+  bench_.clock->advance(std::chrono::nanoseconds(ScanPace::kSoonNs));
+  ASSERT_TRUE(loop_.until([&] {
+    fault(400);
+    return call.answer || !bench_.recorder->export_window(0, UINT64_MAX, {kUnknownPid}).stats.stale;
+  }));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_NO_FATAL_FAILURE(fill(call, 8192));
+  }
+  const RecordResult result = stop(call);
+  ASSERT_EQ(result.paths.size(), 1U);
+  const auto reader = FileReader::open(result.paths[0]);
+  ASSERT_TRUE(reader) << reader.error().what;
+  std::vector<std::pair<EventTime, std::string>> names;  // of the process that only scans know
+  const auto read = reader->for_each_record(
+      [&](std::span<const std::byte> record) -> Result<void> {
+        if (const auto comm = parse_comm(record); comm && comm->pid == kUnknownPid)
+          names.emplace_back(parse_trailer(record)->time_ns, comm->name);
+        return {};
+      },
+      expand);
+  ASSERT_TRUE(read) << read.error().what;
+  ASSERT_GE(names.size(), 3U);
+  EXPECT_EQ(names.front(), std::pair(EventTime{0}, std::string("first")));
+  EXPECT_EQ(names.back().second, "first") << "confirmed";
+  EXPECT_GT(names.back().first, 0U) << "not before what is in earlier rounds";
+  EXPECT_TRUE(std::any_of(names.begin(), names.end(), [](const auto& one) { return one.second == kLostName; }));
 }
 
 // The broker's thread has others to serve, and a machine may map files all the time.
