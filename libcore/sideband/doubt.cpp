@@ -22,6 +22,7 @@ void Doubter::learn(const Scan* scan, const ProcessTable& table) {
   std::size_t done = 0;
   for (const RecordLog::Entry& entry : log_.entries()) {
     const auto record = log_.record(entry);
+    if (entry.type == PERF_RECORD_EXIT) note_unseen(record, entry.time_ns);
     now_.apply(record, entry.time_ns);
     if (++done % kBoundEvery == 0) now_.strip(kMostReplayBytes);
     if (entry.type != PERF_RECORD_COMM) continue;
@@ -31,6 +32,17 @@ void Doubter::learn(const Scan* scan, const ProcessTable& table) {
     if (task.first_ns == 0) task.first_ns = entry.time_ns;
     if (comm->exec && task.exec_ns == 0) task.exec_ns = entry.time_ns;
   }
+}
+
+// Who exits here began in the gap: who is known with this number had ended before. Readers would give it that name.
+void Doubter::note_unseen(std::span<const std::byte> exit, EventTime time_ns) {
+  const auto task = parse_task(exit);
+  if (!task || task->pid != task->tid || !scope_.concerns(task->pid)) return;
+  const EventTime begin = begin_of(task->pid);
+  if (time_ns <= begin || begin == end_of(task->pid)) return;
+  const auto lives = now_.of(task->pid);
+  if (!lives.empty() && !lives.back().alive() && lives.back().exit_ns < begin)
+    unseen_.push_back({.pid = task->pid, .parent = task->ppid, .exit_ns = time_ns});
 }
 
 void Doubter::leave_open(std::uint32_t pid, bool in_doubt) {
@@ -89,6 +101,12 @@ void Doubter::assess(const ScannedProcess& process) {
 
 // Processes that existed in the gap and exited before a scan: an exec of theirs may be missing.
 void Doubter::doubt_the_ended() {
+  for (const Unseen& one : unseen_) {
+    put_lost(begin_of(one.pid), one.pid, one.parent);
+    append_exit(out_.additions, {one.pid, one.parent, one.pid, one.parent, one.exit_ns},
+                at(one.pid, one.pid, one.exit_ns));
+    nameless_.insert(one.pid);
+  }
   now_.for_each([this](std::uint32_t pid, std::span<const Incarnation> lives) {
     if (!scope_.concerns(pid)) return;
     const EventTime begin = begin_of(pid), end = end_of(pid);

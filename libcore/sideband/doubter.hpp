@@ -3,7 +3,9 @@
 // writes the records.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -20,6 +22,12 @@ namespace flight {
 struct Renamed {
   EventTime first_ns = 0;  // 0: never
   EventTime exec_ns = 0;
+};
+
+// A process of which only the EXIT is known.
+struct Unseen {
+  std::uint32_t pid = 0, parent = 0;
+  EventTime exit_ns = 0;
 };
 
 class Doubter {
@@ -60,6 +68,7 @@ class Doubter {
   void find_dropped(const ScannedProcess& process, const Incarnation& known);
   void confirm_threads(const ScannedProcess& process, const Incarnation& known);
   void doubt(std::uint32_t pid, const Incarnation& known);
+  void note_unseen(std::span<const std::byte> exit, EventTime time_ns);
   void leave_open(std::uint32_t pid, bool in_doubt);
   [[nodiscard]] EventTime begin_of(std::uint32_t pid) const { return scope_.begin_ns(pid); }
   [[nodiscard]] EventTime end_of(std::uint32_t pid) const { return scope_.end_ns(pid); }
@@ -72,6 +81,7 @@ class Doubter {
   std::unordered_set<std::uint32_t> scanned_, unsure_;
   std::unordered_set<std::uint32_t> nameless_;          // still named kLostName at the end of the gap
   std::unordered_map<std::uint32_t, Renamed> renamed_;  // by tid
+  std::vector<Unseen> unseen_;
   Doubts out_;
 };
 

@@ -532,6 +532,29 @@ TEST(Scan, APauseIsAGap) {
   EXPECT_EQ(tracker.stats().lost, 0U);
 }
 
+// The first one ended before the pause. Another one got its number in the pause, and ended before the scan: of it there
+// is only an EXIT, and readers of a file keep the name of a task after its EXIT.
+TEST(Scan, AProcessOfWhichOnlyTheExitIsKnownIsLost) {
+  for (const bool scanned : {false, true}) {
+    ProcessTracker tracker;
+    tracker.add_scan(scan_of_a_server().bytes(), 10 * kSecond);
+    Tape tape;
+    tape.fork(12 * kSecond, 1, 300);
+    tape.exec(12 * kSecond + 1, 300, "before");
+    tape.exit(18 * kSecond, 300);
+    tracker.add(tape.bytes());
+    tracker.add_gap(20 * kSecond, 40 * kSecond);
+    Tape end;
+    end.exit(41 * kSecond, 300);
+    tracker.add(end.bytes());
+    if (scanned) tracker.add_scan(scan_of_a_server().bytes(), 42 * kSecond);
+    const auto window = tracker.export_window(15 * kSecond, 60 * kSecond, {200, 300});
+    EXPECT_EQ(read(window, 17 * kSecond).comm_of(300, 300), "before");
+    EXPECT_EQ(read(window, 40 * kSecond).comm_of(300, 300), "[lost]") << scanned;
+    EXPECT_FALSE(read(window, 42 * kSecond).processes.contains(300));
+  }
+}
+
 TEST(Scan, TheDeadAreNotThoughtToBeDyingWhereTheirNumberMayHaveBeenTaken) {
   for (const bool lossy : {false, true}) {
     ProcessTracker tracker({.dying_ns = 60 * kSecond});
