@@ -21,8 +21,13 @@ using boost::system::error_code;
 constexpr int kMaxAcceptsAtOnce = 16;                          // then other work of the loop runs
 constexpr auto kAcceptRetry = std::chrono::milliseconds(100);  // out of fds or memory
 
+// Connections of a user in a loop are refused in rounds: one wake-up of the loop for each would cost it most of a CPU.
+// A round takes the whole queue (systemd/flightd.socket has the same number), so nobody else waits longer than a pause.
+constexpr int kQueue = 128;
+constexpr auto kFloodPause = std::chrono::milliseconds(10);
+
 // Access is decided per method, not by the mode of the socket.
-constexpr UnixListen kControlSocket{.type = SOCK_STREAM, .backlog = 128, .mode = 0666, .listener = "flightd"};
+constexpr UnixListen kControlSocket{.type = SOCK_STREAM, .backlog = kQueue, .mode = 0666, .listener = "flightd"};
 
 // The number of `connections` that may have calls of this span at a time. The others are kept free for shorter calls,
 // and the last sixteenth for calls that are answered at once.
@@ -50,24 +55,24 @@ void send_and_close(const UniqueFd& fd, CallError error) {
 
 Result<std::unique_ptr<ControlServer>> ControlServer::open(boost::asio::io_context& io, const std::string& path,
                                                            ControlBackend& backend, ControlAccess access,
-                                                           ControlLimits limits) {
+                                                           ControlLimits limits, const WaitingClock& clock) {
   auto fd = listen_on(path, kControlSocket);
   if (!fd) return propagate(fd.error());
-  auto server = adopt(io, std::move(*fd), backend, access, limits);
+  auto server = adopt(io, std::move(*fd), backend, access, limits, clock);
   if (server) (*server)->path_ = path;
   return server;
 }
 
 Result<std::unique_ptr<ControlServer>> ControlServer::adopt(boost::asio::io_context& io, UniqueFd listening,
                                                             ControlBackend& backend, ControlAccess access,
-                                                            ControlLimits limits) {
+                                                            ControlLimits limits, const WaitingClock& clock) {
   // accept4(2) is called directly (Asio 1.74's accept has no SOCK_CLOEXEC) and must not block.
   const int flags = ::fcntl(listening.get(), F_GETFL);
   if (flags < 0 || ::fcntl(listening.get(), F_SETFL, flags | O_NONBLOCK) != 0)
     return sys_error(errno, "making the control socket non-blocking");
   auto reader = TaskThread::start("reader");
   if (!reader) return propagate(reader.error());
-  std::unique_ptr<ControlServer> server(new ControlServer(io, backend, access, limits, std::move(*reader)));
+  std::unique_ptr<ControlServer> server(new ControlServer(io, backend, access, limits, clock, std::move(*reader)));
   error_code error;
   server->acceptor_.assign(stream_protocol(), listening.get(), error);
   if (error) return sys_error(error.value(), "watching the control socket");
@@ -113,22 +118,24 @@ void ControlServer::wait() {
 
 void ControlServer::accept_some() {
   if (!acceptor_.is_open()) return;
-  for (int count = 0; count < kMaxAcceptsAtOnce; ++count) {
+  bool flooded = false;
+  for (int count = 0; count < (flooded ? kQueue : kMaxAcceptsAtOnce); ++count) {
     UniqueFd fd(::accept4(acceptor_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (fd) {
-      admit(std::move(fd));
+      if (!admit_at_rate(std::move(fd))) flooded = true;
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       break;
     } else if (errno != EINTR && errno != ECONNABORTED) {
       // EMFILE, ENFILE, ENOMEM: the client stays in the queue; trying again at once would spin.
-      return retry_later();
+      return retry_after(kAcceptRetry);
     }
   }
+  if (flooded) return retry_after(kFloodPause);
   wait();
 }
 
-void ControlServer::retry_later() {
-  retry_timer_.expires_after(kAcceptRetry);
+void ControlServer::retry_after(std::chrono::milliseconds time) {
+  retry_timer_.expires_after(time);
   retry_timer_.async_wait([this, alive = std::weak_ptr<const bool>(alive_)](const error_code& error) {
     if (!alive.expired() && !error) accept_some();
   });
@@ -213,9 +220,27 @@ bool ControlServer::drop_idle(std::uint32_t uid) {
   return true;
 }
 
+bool ControlServer::has_rate(std::uint32_t uid) const { return uid != 0 && access_.own_uid != uid; }
+
+// Cheaper than admit(): only the uid is read.
+bool ControlServer::admit_at_rate(UniqueFd fd) {
+  const auto peer = peer_credentials(fd.get());
+  if (peer && has_rate(peer->uid) && !rates_.admit(peer->uid)) {
+    ++refused_connections_;
+    send_and_close(fd, permission_denied(fmt::format(
+                           "uid {} connects to flightd, or calls it, more often than it may ({} calls a second for "
+                           "long); wait a second, and use one connection for several calls",
+                           peer->uid, limits_.rates.per_second / 4)));
+    return false;
+  }
+  admit(std::move(fd));
+  return true;
+}
+
 void ControlServer::admit(UniqueFd fd) {
   auto caller = peer_of(fd.get());
   if (!caller) return send_and_close(fd, permission_denied(caller.error().what));
+  if (has_rate(caller->uid) && access_.may_fire(*caller)) rates_.note_member(caller->uid);
   std::string why = refusal(*caller);
   if (!why.empty() && drop_idle(caller->uid)) why = refusal(*caller);
   if (!why.empty()) {
@@ -227,6 +252,7 @@ void ControlServer::admit(UniqueFd fd) {
   socket.assign(stream_protocol(), fd.get(), error);
   if (error) return;
   static_cast<void>(fd.release());  // the socket owns it now
+  CallRates* const rates = has_rate(caller->uid) ? &rates_ : nullptr;
   auto session = std::make_shared<ControlSession>(
       std::move(socket), std::move(*caller), access_, backend_, *reader_, limits_.session,
       [this](ControlSession* ended) {
@@ -234,7 +260,7 @@ void ControlServer::admit(UniqueFd fd) {
         order_.erase(ended);
         notify_when_closed();
       },
-      [this](const Caller& one, CallSpan span) { return refusal_of_call(one, span); });
+      [this](const Caller& one, CallSpan span) { return refusal_of_call(one, span); }, rates);
   sessions_.emplace(session.get(), session);
   order_.emplace(session.get(), ++admitted_);
   session->start();

@@ -3,18 +3,21 @@
 // is decided per method), so the number of connections is limited per uid and per kind of user. At the limit, a new
 // connection replaces the oldest idle one of the same user. Calls that can last may use only
 // a part of each limit, so that clients that follow events, or wait for a disk that hangs, do not keep others from
-// reading the status. Event loop only; nothing here blocks.
+// reading the status. Users other than root and flightd's own have a limited rate, too (call_rates.hpp). Event loop
+// only; nothing here blocks.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
 
+#include "daemon/control/call_rates.hpp"
 #include "daemon/control/session.hpp"
 #include "libcore/base/unique_fd.hpp"
 
@@ -28,6 +31,7 @@ struct ControlLimits {
   std::size_t trusted = 192, per_trusted_uid = 128;
   std::size_t firing = 64, per_firing_uid = 16;  // users that may only fire triggers
   std::size_t strangers = 64, per_stranger_uid = 16;
+  CallRateLimits rates{};
   SessionLimits session{};
 };
 
@@ -35,13 +39,13 @@ class ControlServer {
  public:
   // Listens on `path`, mode 0666, and unlinks it at the end. A socket file without a listener is replaced; EADDRINUSE
   // if there is a listener, EEXIST if it is not a socket.
-  [[nodiscard]] static Result<std::unique_ptr<ControlServer>> open(boost::asio::io_context& io, const std::string& path,
-                                                                   ControlBackend& backend, ControlAccess access,
-                                                                   ControlLimits limits = {});
+  [[nodiscard]] static Result<std::unique_ptr<ControlServer>> open(
+      boost::asio::io_context& io, const std::string& path, ControlBackend& backend, ControlAccess access,
+      ControlLimits limits = {}, const WaitingClock& clock = WaitingClock::monotonic());
   // Uses a socket that already listens (systemd's); its file is not unlinked.
-  [[nodiscard]] static Result<std::unique_ptr<ControlServer>> adopt(boost::asio::io_context& io, UniqueFd listening,
-                                                                    ControlBackend& backend, ControlAccess access,
-                                                                    ControlLimits limits = {});
+  [[nodiscard]] static Result<std::unique_ptr<ControlServer>> adopt(
+      boost::asio::io_context& io, UniqueFd listening, ControlBackend& backend, ControlAccess access,
+      ControlLimits limits = {}, const WaitingClock& clock = WaitingClock::monotonic());
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
   // Closes every connection at once.
@@ -56,18 +60,23 @@ class ControlServer {
 
  private:
   ControlServer(boost::asio::io_context& io, ControlBackend& backend, ControlAccess access, ControlLimits limits,
-                std::unique_ptr<TaskThread> reader)
+                const WaitingClock& clock, std::unique_ptr<TaskThread> reader)
       : io_(io),
         acceptor_(io),
         retry_timer_(io),
         backend_(backend),
         access_(access),
         limits_(limits),
+        rates_(limits.rates, clock),
         reader_(std::move(reader)) {}
   void wait();
   void accept_some();
-  void retry_later();
+  void retry_after(std::chrono::milliseconds time);
+  // False: it was refused because its user's rate is used up.
+  bool admit_at_rate(UniqueFd fd);
   void admit(UniqueFd fd);
+  // Whether this user's connections and calls have a rate.
+  [[nodiscard]] bool has_rate(std::uint32_t uid) const;
   enum class Kind { root, trusted, firing, stranger };
   struct Places {
     std::size_t all = 0, of_uid = 0;  // of users of one kind, of one user
@@ -89,6 +98,7 @@ class ControlServer {
   ControlBackend& backend_;
   ControlAccess access_;
   ControlLimits limits_;
+  CallRates rates_;
   std::string path_;  // empty: not to be unlinked
   std::unordered_map<ControlSession*, std::shared_ptr<ControlSession>> sessions_;
   std::unique_ptr<TaskThread> reader_;                              // for snapshots that clients fetch

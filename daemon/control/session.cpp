@@ -20,21 +20,42 @@ using Socket = boost::asio::local::stream_protocol::socket;
 
 ControlSession::ControlSession(Socket socket, Caller caller, ControlAccess access, ControlBackend& backend,
                                TaskThread& reader, SessionLimits limits, std::function<void(ControlSession*)> ended,
-                               Admit admit)
+                               Admit admit, CallRates* rates)
     : socket_(std::move(socket)),
       half_message_timer_(socket_.get_executor()),
       slow_reader_timer_(socket_.get_executor()),
+      turn_timer_(socket_.get_executor()),
       caller_(std::move(caller)),
       access_(access),
       backend_(backend),
       reader_(reader),
       limits_(limits),
       ended_(std::move(ended)),
-      admit_(std::move(admit)) {}
+      admit_(std::move(admit)),
+      rates_(rates) {}
 
 void ControlSession::next() {
-  if (closed_ || running_ || !writing_.empty()) return;
+  if (closed_ || running_ || !writing_.empty() || turn_) return;
   if (finishing_) return close();
+  if (rates_ == nullptr) return take_turn();
+  turn_ = rates_->begin(caller_.uid);
+  wait_for_turn();
+}
+
+// Meanwhile nothing is read: the client's next calls wait in its socket.
+void ControlSession::wait_for_turn() {
+  const auto left = rates_->left(*turn_);
+  if (left.count() == 0) {
+    turn_.reset();
+    return take_turn();
+  }
+  turn_timer_.expires_after(left);
+  turn_timer_.async_wait([weak = weak_from_this()](const error_code& error) {
+    if (const auto self = weak.lock(); self && !error && !self->closed_) self->wait_for_turn();
+  });
+}
+
+void ControlSession::take_turn() {
   const std::size_t end = received_.find('\0', searched_);
   if ((end == std::string::npos ? received_.size() : end) > kMaxCallBytes)
     return refuse_and_close(fmt::format("a call may have at most {} bytes", kMaxCallBytes));
@@ -231,7 +252,8 @@ void ControlSession::finish() {
 
 bool ControlSession::idle() const {
   error_code error;  // received data that was not parsed yet may be a whole call
-  return !closed_ && !running_ && writing_.empty() && !sender_ && socket_.available(error) == 0;
+  return !closed_ && !running_ && writing_.empty() && !sender_ &&
+         received_.find('\0', searched_) == std::string::npos && socket_.available(error) == 0;
 }
 
 // Best effort: an empty send buffer has space for one short message; never wait for a client that does not read.
@@ -251,6 +273,7 @@ void ControlSession::close() {
   if (std::exchange(closed_, true)) return;
   half_message_timer_.cancel();
   slow_reader_timer_.cancel();
+  turn_timer_.cancel();
   if (sender_) sender_->stop();
   error_code ignored;  // both fail if the client is gone
   socket_.shutdown(Socket::shutdown_both, ignored);

@@ -9,7 +9,7 @@
 // number of dropped ones. A client that sends half a message or does not read its reply is disconnected. A Monitor may
 // read slowly, and so may a client that records: it delays no other client. A disconnect cancels nothing: the slot is
 // free at once, and the call continues. ReadSnapshot is a connection's last call: the file's bytes follow the reply.
-// Event loop only.
+// A user other than root waits for his turn before each call and each read (call_rates.hpp). Event loop only.
 #pragma once
 
 #include <array>
@@ -24,6 +24,7 @@
 #include <string>
 
 #include "daemon/control/backend.hpp"
+#include "daemon/control/call_rates.hpp"
 #include "daemon/control/calls.hpp"
 #include "daemon/control/file_sender.hpp"
 #include "daemon/control/peer.hpp"
@@ -42,10 +43,10 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   // For AnswerSink::admit, of this caller.
   using Admit = std::function<std::string(const Caller&, CallSpan)>;
   // `ended` is called once, when the connection is closed, unless forget() was called before. `reader` reads files.
-  // `admit` empty: each call is run.
+  // `admit` empty: each call is run. `rates`: where this user has a limited rate; nullptr: he has none.
   ControlSession(boost::asio::local::stream_protocol::socket socket, Caller caller, ControlAccess access,
                  ControlBackend& backend, TaskThread& reader, SessionLimits limits,
-                 std::function<void(ControlSession*)> ended, Admit admit = nullptr);
+                 std::function<void(ControlSession*)> ended, Admit admit = nullptr, CallRates* rates = nullptr);
 
   void start() { next(); }
   // Closes after the running call, if any, has been answered; a Monitor closes at once.
@@ -65,6 +66,8 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
 
  private:
   void next();
+  void wait_for_turn();
+  void take_turn();
   void read();
   void run(const std::string& message);
   [[nodiscard]] std::string admit(CallSpan span);
@@ -81,7 +84,7 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   void close();
 
   boost::asio::local::stream_protocol::socket socket_;
-  boost::asio::steady_timer half_message_timer_, slow_reader_timer_;
+  boost::asio::steady_timer half_message_timer_, slow_reader_timer_, turn_timer_;
   Caller caller_;
   ControlAccess access_;
   ControlBackend& backend_;
@@ -89,6 +92,8 @@ class ControlSession : public std::enable_shared_from_this<ControlSession> {
   SessionLimits limits_;
   std::function<void(ControlSession*)> ended_;
   Admit admit_;
+  CallRates* rates_;
+  std::optional<EventTime> turn_;  // it waits until then
 
   std::array<char, 4096> chunk_{};
   std::string received_;

@@ -268,9 +268,10 @@ class ControlBench {
   ControlBench& operator=(const ControlBench&) = delete;
 
   // The user who runs the test may call all methods.
-  Result<void> run(ControlLimits limits = {}, ControlAccess access = {}) {
+  Result<void> run(ControlLimits limits = {}, ControlAccess access = {},
+                   const WaitingClock& clock = WaitingClock::monotonic()) {
     if (!access.own_uid) access.own_uid = ::geteuid();
-    auto server = ControlServer::open(io_, socket(), backend, access, limits);
+    auto server = ControlServer::open(io_, socket(), backend, access, limits, clock);
     if (!server) return propagate(server.error());
     server_ = std::move(*server);
     thread_ = std::thread([this] { io_.run(); });

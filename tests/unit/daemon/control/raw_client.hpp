@@ -102,8 +102,9 @@ inline const std::string kGetStatus = call_text("io.flightd.Recorder.GetStatus")
 
 class ControlServerTest : public testing::Test {
  protected:
-  void run(ControlLimits limits = {}, ControlAccess access = {}) {
-    auto started = bench.run(limits, access);
+  void run(ControlLimits limits = {}, ControlAccess access = {},
+           const WaitingClock& clock = WaitingClock::monotonic()) {
+    auto started = bench.run(limits, access, clock);
     ASSERT_TRUE(started) << started.error().what;
   }
   // Checks that a correct client is served.
