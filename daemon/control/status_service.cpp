@@ -83,7 +83,8 @@ void StatusService::add_disk(Status& status, EventTime now_ns) const {
   };
   const std::string untaken = store_.trouble_text();
   if (!untaken.empty()) status.errors.push_back(untaken);
-  if (!snapshots_.disk_trouble().empty()) status.errors.push_back(snapshots_.disk_trouble());
+  for (const std::string& trouble : {snapshots_.disk_trouble(), snapshots_.descriptor_trouble()})
+    if (!trouble.empty()) status.errors.push_back(trouble);
   if (const std::uint64_t lost = log::dropped(); lost > 0)
     status.warnings.push_back(
         fmt::format("{} of flightd's log {} dropped because stderr was not read for a while: check journald",

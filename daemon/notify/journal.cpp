@@ -47,7 +47,7 @@ int send(const JournalEntry& entry) {
   for (;;) {
     // The first entry opens the socket, which then stays.
     const int sent = ::sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
-    if ((sent != -EMFILE && sent != -ENFILE) || !SpareDescriptors::close_one()) return sent;
+    if ((sent != -EMFILE && sent != -ENFILE) || !SpareDescriptors::close_one(-sent)) return sent;
   }
 }
 

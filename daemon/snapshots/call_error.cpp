@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "daemon/store/budget.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -27,8 +28,8 @@ CallError snapshot_call_error(const Error& error, bool broker_gone) {
         fmt::format("flightd-broker is gone: this snapshot was not written, and nothing is recorded until another "
                     "broker runs; the content of the rings is in the snapshot 'broker-lost', if there was space ({})",
                     error.what));
-  const std::string what =
-      fmt::format("{}. This snapshot was not written; recording continues.{}", error.what, what_next(number));
+  const std::string what = fmt::format("{}{}. This snapshot was not written; recording continues.{}", error.what,
+                                       descriptor_advice(error), what_next(number));
   return is_full(number) ? store_full(what) : write_failed(number, "", what);
 }
 

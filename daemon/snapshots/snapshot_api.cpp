@@ -7,6 +7,7 @@
 
 #include "daemon/snapshots/call_error.hpp"
 #include "daemon/snapshots/window.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 
 namespace flight::daemon {
 
@@ -96,6 +97,7 @@ void SnapshotApi::ended(const Result<Sidecar>& result) {
              .boottime_ns = boottime_now(),
              .timings_us = result->timings_us};
     disk_trouble_.clear();
+    descriptor_trouble_.clear();
     store_.keep_budget();
     store_.refresh_use();
     return events_.snapshot_finished(*result, was_degraded);
@@ -103,12 +105,16 @@ void SnapshotApi::ended(const Result<Sidecar>& result) {
   const Error& error = result.error();
   if (error.code == std::errc::operation_canceled) return events_.status_changed();
   const bool broker_gone = recorder_.broker_gone();
-  if (!broker_gone)
-    disk_trouble_ =
-        fmt::format("degraded (disk): at {} a snapshot could not be written: {}", to_rfc3339(wall_now()), error.what);
-  events_.snapshot_failed({.what = error.what,
-                           .broker_gone = broker_gone,
-                           .new_disk_trouble = was_degraded ? std::string() : disk_trouble_});
+  const std::string what = error.what + descriptor_advice(error);
+  if (!broker_gone) {
+    std::string trouble = fmt::format("at {} a snapshot could not be written: {}", to_rfc3339(wall_now()), what);
+    if (lacks_descriptors(error))
+      descriptor_trouble_ = std::move(trouble);
+    else
+      disk_trouble_ = "degraded (disk): " + trouble;
+  }
+  events_.snapshot_failed(
+      {.what = what, .broker_gone = broker_gone, .new_disk_trouble = was_degraded ? std::string() : disk_trouble_});
 }
 
 }  // namespace flight::daemon

@@ -41,6 +41,8 @@ class SnapshotApi {
   [[nodiscard]] CallError call_error(const Error& error) const;
   // "degraded (disk): …" while the last snapshot could not be written; otherwise empty.
   [[nodiscard]] const std::string& disk_trouble() const { return disk_trouble_; }
+  // The same if too few files could be opened, of which the disk is not guilty, with what to do.
+  [[nodiscard]] const std::string& descriptor_trouble() const { return descriptor_trouble_; }
   // Since when a snapshot is being written (monotonic); 0: none is.
   [[nodiscard]] EventTime writing_since_ns() const { return worker_.writing_since_ns(); }
   struct Last {
@@ -61,7 +63,7 @@ class SnapshotApi {
   StoreService& store_;
   EventHub& events_;
   std::optional<Last> last_;
-  std::string disk_trouble_;
+  std::string disk_trouble_, descriptor_trouble_;
 };
 
 }  // namespace flight::daemon

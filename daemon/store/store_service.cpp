@@ -11,6 +11,7 @@
 #include "daemon/log/log.hpp"
 #include "daemon/store/kallsyms_upkeep.hpp"
 #include "daemon/store/sidecar_repair.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/leftovers.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -149,7 +150,9 @@ std::optional<Error> StoreService::trouble() const {
 
 std::string StoreService::trouble_text() const {
   const auto why = trouble();
-  return why ? fmt::format("degraded (disk): no snapshot can be written: {}; recording continues", why->what) : "";
+  if (!why) return "";
+  return fmt::format("degraded (disk): no snapshot can be written: {}{}; recording continues", why->what,
+                     descriptor_advice(*why));
 }
 
 std::vector<std::string> StoreService::state_warnings() const {

@@ -11,6 +11,17 @@ namespace {
 
 int open_spare() { return ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
+// A file of its own. Its number is a high one: the low ones stay free for a limit that is lowered later.
+UniqueFd open_surplus() {
+  constexpr int kLowest = 1024;
+  const UniqueFd low(::open("/", O_PATH | O_CLOEXEC));
+  return UniqueFd(low ? ::fcntl(low.get(), F_DUPFD_CLOEXEC, kLowest) : -1);
+}
+
+bool says(const Error& error, int error_number) {
+  return error.what.find(std::generic_category().message(error_number)) != std::string::npos;
+}
+
 std::mutex spares_mutex;  // guards the following, and the content of what it points to
 SpareDescriptors* kept_spares = nullptr;
 
@@ -42,7 +53,19 @@ bool SpareDescriptors::take() {
     if (!fd) return false;
     numbers_.push_back(std::move(fd));
   }
+  take_surplus();
   return true;
+}
+
+void SpareDescriptors::take_surplus() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < kLimitForSurplus) return;
+  surplus_.reserve(kSurplus);
+  while (surplus_.size() < kSurplus) {
+    UniqueFd fd = open_surplus();
+    if (!fd) return;
+    surplus_.push_back(std::move(fd));
+  }
 }
 
 Result<void> SpareDescriptors::take_at_start() {
@@ -55,10 +78,12 @@ void SpareDescriptors::give() {
   numbers_.clear();
 }
 
-bool SpareDescriptors::close_one() {
+bool SpareDescriptors::close_one(int why) {
   const std::lock_guard lock(spares_mutex);
-  if (kept_spares == nullptr || kept_spares->files_.empty()) return false;
-  kept_spares->files_.pop_back();
+  if (kept_spares == nullptr) return false;
+  auto& files = kept_spares->files_.empty() && why == ENFILE ? kept_spares->surplus_ : kept_spares->files_;
+  if (files.empty()) return false;
+  files.pop_back();
   return true;
 }
 
@@ -70,13 +95,22 @@ bool SpareDescriptors::free_number() {
       return true;
     }
   }
-  return close_one();
+  return close_one(EMFILE);
 }
 
+bool lacks_descriptors(const Error& error) {
+  const int number = error.errno_value();
+  return number == EMFILE || number == ENFILE || says(error, EMFILE);  // ENFILE's text begins with EMFILE's
+}
+
+// Also in the text of another error: that of the configuration, or the broker's.
 std::string descriptor_advice(const Error& error) {
-  // Also in the text of another error: that of the configuration, or the broker's.
-  const bool lacks = error.what.find(std::generic_category().message(EMFILE)) != std::string::npos;
-  if (!lacks || error.what.find("RLIMIT_NOFILE") != std::string::npos) return "";
+  if (says(error, ENFILE)) {
+    if (error.what.find("fs.file-max") != std::string::npos) return "";
+    return "; fs.file-max is reached (`cat /proc/sys/fs/file-nr`): end the program that has so many files open, or "
+           "raise it";
+  }
+  if (!says(error, EMFILE) || error.what.find("RLIMIT_NOFILE") != std::string::npos) return "";
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   return fmt::format("; RLIMIT_NOFILE is {}: raise LimitNOFILE= of the unit (ulimit -n by hand)", limit.rlim_cur);

@@ -4,9 +4,13 @@
 //   files     each one a file of its own. with_spare() closes one when a call fails for lack of a descriptor, and
 //             repeats the call at once. fs.file-max is a limit of the whole machine: other programs would take what is
 //             closed earlier.
+//   surplus   more files, for fs.file-max only. Programs with CAP_SYS_ADMIN may open files above it (fs/file_table.c):
+//             then as many as there are too many must be closed before anybody else can open one.
 //   numbers   of one file, for descriptors that come in a message. give() closes them before a snapshot, free_number()
 //             one at a time until a message fits.
 #pragma once
+
+#include <sys/resource.h>
 
 #include <cerrno>
 #include <string>
@@ -21,6 +25,8 @@ class SpareDescriptors {
  public:
   // More than a snapshot opens at a time, in flightd and in flightd-broker each.
   static constexpr std::size_t kMany = 16;
+  static constexpr std::size_t kSurplus = 240;
+  static constexpr rlim_t kLimitForSurplus = 16384;  // with a smaller RLIMIT_NOFILE there is no surplus
 
   // A process has one, which with_spare() uses.
   SpareDescriptors();
@@ -29,7 +35,7 @@ class SpareDescriptors {
   ~SpareDescriptors();
 
   // Opens /dev/null until there are kMany files and as many numbers; false: no more can be had. First thing in main():
-  // the lowest numbers are free for certain below every limit.
+  // the lowest numbers are free for certain below every limit. Then the surplus, as far as it can be had.
   bool take();
   // An error if RLIMIT_NOFILE is too small for them. With fs.file-max reached there may be more later.
   [[nodiscard]] Result<void> take_at_start();
@@ -48,18 +54,22 @@ class SpareDescriptors {
     static thread_local int depth_;
   };
 
-  // Closes a file of this process's; false: there is none.
-  [[nodiscard]] static bool close_one();
+  // Closes a file of this process's, for a call that failed with `why`: EMFILE or ENFILE. False: there is none.
+  [[nodiscard]] static bool close_one(int why);
   // Closes a number of this process's, or without one a file; false: there is none.
   [[nodiscard]] static bool free_number();
 
  private:
-  std::vector<UniqueFd> files_, numbers_;
+  void take_surplus();
+
+  std::vector<UniqueFd> files_, numbers_, surplus_;
 };
 
 // For std::bad_alloc.
 inline constexpr const char* kOutOfMemory = "out of memory or address space (ulimit -v, MemoryMax=): raise the limit";
-// What to do about EMFILE; empty: the error is another one, or says it.
+// Whether a limit of descriptors or files is the reason: EMFILE or ENFILE, also in the text of another error.
+[[nodiscard]] bool lacks_descriptors(const Error& error);
+// What to do about it; empty: the error is another one, or says it.
 [[nodiscard]] std::string descriptor_advice(const Error& error);
 
 // `make` returns a descriptor, or -1 and errno, as this does.
@@ -69,7 +79,7 @@ template <typename Make>
     UniqueFd made(make());
     const int why = errno;
     const bool lacks = !made && (why == EMFILE || why == ENFILE);
-    if (lacks && SpareDescriptors::Use::allowed() && SpareDescriptors::close_one()) continue;
+    if (lacks && SpareDescriptors::Use::allowed() && SpareDescriptors::close_one(why)) continue;
     errno = why;
     return made;
   }

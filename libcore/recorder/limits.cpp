@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/broker/protocol.hpp"
 #include "libcore/recorder/channel_cpus.hpp"
@@ -52,7 +53,9 @@ Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count) 
 }
 
 Failure explain_limit(Error error, std::size_t fd_count) {
-  if (error.errno_value() == EMFILE || error.errno_value() == ENFILE) {
+  if (error.errno_value() == ENFILE) {
+    error.what += descriptor_advice(error);
+  } else if (error.errno_value() == EMFILE) {
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
     error.what += fmt::format("; this configuration needs about {} descriptors, RLIMIT_NOFILE is {}: {}", fd_count,

@@ -15,7 +15,7 @@ namespace flight {
 void fit_descriptors(RecordingPlan& plan, std::size_t cpu_count);
 // E2BIG: the plan has more rings than the broker protocol carries.
 [[nodiscard]] Result<void> check_ring_count(const RecordingPlan& plan, std::size_t cpu_count);
-// EMFILE, wherever the limit was reached: adds what to do.
+// EMFILE, ENFILE, wherever the limit was reached: adds what to do.
 [[nodiscard]] Failure explain_limit(Error error, std::size_t fd_count);
 
 }  // namespace flight

@@ -49,5 +49,25 @@ TEST_F(FullTableLong, WithNoFileLeftOnTheMachineASnapshotIsTakenAndItEndsInOrder
   EXPECT_TRUE(daemon.stop());
 }
 
+TEST_F(FullTableLong, WhereRootHasOpenedFilesAboveTheLimitASnapshotIsTaken) {
+  const std::string control = folder_ / "full";
+  write_text(control, "0");
+  options_.prefix = without_leak_check();
+  options_.prefix.insert(options_.prefix.end(), {folder_.load("full_table"), control});
+  add_trigger();
+  TestDaemon daemon(folder_);
+  ASSERT_TRUE(daemon.start(config_, options_));
+  RawSocket socket = RawSocket::connect(daemon.socket());
+  const auto prepared = [&] { return is_prepared(daemon.pid()) && is_prepared(daemon.broker_pid()); };
+  const auto all_known = [&] { return daemon.snapshot().value("warnings", Json::array()).empty(); };
+  ASSERT_TRUE(wait_until(all_known, 30s)) << daemon.ctl({"info", "latest"}).text();
+  ASSERT_TRUE(wait_until(prepared, 30s));
+  write_text(control, "2");
+  expect_snapshot(daemon, ways(daemon, socket).front());
+  write_text(control, "0");
+  EXPECT_TRUE(counts_all(Verifier::installed(), folder_, daemon.ctl_json({"info", "latest"})));
+  EXPECT_TRUE(daemon.stop());
+}
+
 }  // namespace
 }  // namespace flight

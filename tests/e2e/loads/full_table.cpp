@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a command on a machine whose fs.file-max is reached, without lowering it for the machine: while the file CONTROL
 // begins with '1', no file can be opened (ENFILE), neither by the command nor by its children. What a thread closes is
-// free for its next call only; then others have taken it. 's' becomes '1' when the command, whose libraries are loaded
-// by then, makes its first descriptor of another kind. From its third byte, CONTROL has the number of refusals: "ALL
-// MAIN", MAIN of them to the command's first thread.
+// free for its next call only; then others have taken it. With '2', root's programs have opened 200 files above the
+// limit: the next 200 that are closed make no other call succeed. 's' becomes '1' when the command, whose libraries are
+// loaded by then, makes its first descriptor of another kind. From its third byte, CONTROL has the number of refusals:
+// "ALL MAIN", MAIN of them to the command's first thread.
 #include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -97,6 +98,8 @@ int receive_fd(int socket) {
 // Until the last process with the filter has ended.
 void supervise(int listener, int control, unsigned main) {
   std::set<unsigned> closed;  // threads that closed a file and opened none since
+  constexpr unsigned kAbove = 200;
+  unsigned above = 0;  // files above the limit
   unsigned long refused = 0, refused_main = 0;
   for (;;) {
     pollfd watched{listener, POLLIN, 0};
@@ -110,11 +113,14 @@ void supervise(int listener, int control, unsigned main) {
     char full = '0';
     if (pread(control, &full, 1, 0) != 1) full = '0';
     if (full == 's' && is_of_another_kind(call.data.nr) && pwrite(control, "1", 1, 0) == 1) full = '1';
+    if (full != '2') above = kAbove;
     bool may = true;
-    if (call.data.nr == SYS_close) {
-      closed.insert(call.pid);
+    if (call.data.nr != SYS_close) {
+      may = closed.erase(call.pid) > 0 || (full != '1' && full != '2');
+    } else if (full == '2' && above > 0) {
+      --above;
     } else {
-      may = closed.erase(call.pid) > 0 || full != '1';
+      closed.insert(call.pid);
     }
     seccomp_notif_resp answer{};
     answer.id = call.id;

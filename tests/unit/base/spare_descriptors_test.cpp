@@ -95,6 +95,54 @@ TEST(SpareDescriptors, OtherErrorsCloseNone) {
   EXPECT_EQ(how_many_can_be_opened(), SpareDescriptors::kMany);
 }
 
+// Programs with CAP_SYS_ADMIN have opened `too_many` files above fs.file-max. What this process closes is counted, and
+// so is what it opens.
+class FilesAboveTheLimit {
+ public:
+  explicit FilesAboveTheLimit(int too_many) : too_many_(too_many) {}
+  // One was closed since the last call, unless it is the first one.
+  int open_one() {
+    if (calls_++ < too_many_) {
+      errno = ENFILE;
+      return -1;
+    }
+    return open_null();
+  }
+
+ private:
+  int too_many_, calls_ = 0;
+};
+
+TEST(SpareDescriptors, AreEnoughWhereOthersHaveOpenedFilesAboveTheLimitOfTheMachine) {
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const rlimit before = limit;
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  ASSERT_GE(limit.rlim_cur, SpareDescriptors::kLimitForSurplus);
+  SpareDescriptors spare;
+  ASSERT_TRUE(spare.take());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  FilesAboveTheLimit few(200), many(100);
+  EXPECT_FALSE(with_spare([&] { return few.open_one(); })) << "for any work";
+  const SpareDescriptors::Use use;
+  EXPECT_TRUE(with_spare([&] { return few.open_one(); }));
+  EXPECT_FALSE(with_spare([&] { return many.open_one(); })) << "there are no more";
+  EXPECT_EQ(errno, ENFILE);
+}
+
+TEST(SpareDescriptors, TheAdviceNamesTheLimitThatIsReached) {
+  const Error own = sys_error(EMFILE, "open /x").value(), machine = sys_error(ENFILE, "open /x").value();
+  EXPECT_EQ(descriptor_advice(own).rfind("; RLIMIT_NOFILE is ", 0), 0U);
+  EXPECT_EQ(descriptor_advice(machine).rfind("; fs.file-max is reached", 0), 0U);
+  EXPECT_EQ(descriptor_advice({.code = machine.code, .what = machine.what + descriptor_advice(machine)}), "");
+  EXPECT_EQ(descriptor_advice(sys_error(EIO, "open /x").value()), "");
+  EXPECT_TRUE(lacks_descriptors(own));
+  EXPECT_TRUE(lacks_descriptors(machine));
+  EXPECT_TRUE(lacks_descriptors({.code = std::make_error_code(std::errc::io_error), .what = machine.what}));
+  EXPECT_FALSE(lacks_descriptors(sys_error(EIO, "open /x").value()));
+}
+
 TEST(SpareDescriptors, WithoutThemAnErrorStaysOne) {
   const SpareDescriptors::Use use;
   { const SpareDescriptors gone; }

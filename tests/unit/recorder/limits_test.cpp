@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <functional>
 
 #include "libcore/base/files.hpp"
@@ -77,6 +78,13 @@ TEST_F(SmallLimits, WithoutDescriptorsForTheTriggersTheChannelsAreRecorded) {
   EXPECT_THAT(recording->manifest().warnings, IsEmpty());
   for (const ManifestTrigger& trigger : recording->manifest().triggers) EXPECT_EQ(trigger.off, "") << trigger.name;
   EXPECT_THAT(open_with_descriptors(all)->manifest().warnings, IsEmpty());
+}
+
+TEST(DescriptorLimits, ThatOfTheMachineIsNotTakenForThatOfTheProcess) {
+  const std::string own = explain_limit(sys_error(EMFILE, "open an event").value(), 100).value().what;
+  EXPECT_THAT(own, AllOf(HasSubstr("about 100 descriptors"), HasSubstr("LimitNOFILE=")));
+  const std::string machine = explain_limit(sys_error(ENFILE, "open an event").value(), 100).value().what;
+  EXPECT_THAT(machine, AllOf(HasSubstr("fs.file-max is reached"), testing::Not(HasSubstr("NOFILE"))));
 }
 
 TEST_F(SmallLimits, RingsShrinkToTheMemoryThatMayBeLocked) {

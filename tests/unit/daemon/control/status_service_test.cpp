@@ -80,6 +80,17 @@ TEST_F(StatusServiceTest, ItReportsADiskThatFailsUntilItIsGood) {
   EXPECT_EQ(bench_.status->line_facts().trouble, "");
 }
 
+TEST_F(StatusServiceTest, ALackOfFilesIsReportedAndTheDiskIsNotBlamed) {
+  bench_.snapshots.refuse_room(Error{std::make_error_code(std::errc::too_many_files_open_in_system),
+                                     "open /state: Too many open files in system"});
+  EXPECT_THAT(take(), HasSubstr("; fs.file-max is reached"));
+  EXPECT_THAT(get().errors, Contains(HasSubstr("; fs.file-max is reached")));
+  EXPECT_THAT(get().errors, Not(Contains(HasSubstr("(disk)"))));
+  bench_.snapshots.refuse_room({});
+  EXPECT_NE(take(), "");
+  EXPECT_THAT(get().errors, IsEmpty());
+}
+
 TEST_F(StatusServiceTest, ItReportsAReloadThatNeedsARestart) {
   bench_.write_config(R"({ "user": "nobody" })");
   bool reloaded = false;

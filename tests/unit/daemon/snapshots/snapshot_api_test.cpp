@@ -125,6 +125,18 @@ TEST_F(SnapshotApiTest, ABrokerThatMakesNoFileIsAnError) {
   EXPECT_THAT(take(), AllOf(StartsWith(error("WriteFailed")), HasSubstr("not yours"), HasSubstr("must belong to")));
 }
 
+// fs.file-max is reached, and the broker cannot open the store either.
+TEST_F(SnapshotApiTest, AFullTableOfFilesIsNoTroubleOfTheDisk) {
+  bench_.broker().refuse(Request::file, std::errc::too_many_files_open_in_system,
+                         "the state directory: open /state: Too many open files in system");
+  const auto names_it = AllOf(HasSubstr("Too many open files in system"), HasSubstr("; fs.file-max is reached"));
+  EXPECT_THAT(take(), AllOf(StartsWith(error("WriteFailed")), names_it, testing::Not(HasSubstr("Free some space"))));
+  EXPECT_EQ(bench_.api->disk_trouble(), "");
+  EXPECT_THAT(bench_.api->descriptor_trouble(), names_it);
+  EXPECT_THAT(journal(), IsEmpty());
+  EXPECT_THAT(bench_.events_of(), ElementsAre("monitoring", "snapshot_failed"));
+}
+
 // The last snapshot was taken before the request.
 TEST_F(SnapshotApiTest, WithoutABrokerItSaysThatNothingIsRecorded) {
   ASSERT_TRUE(bench_.snapshots.has_spare_files());
