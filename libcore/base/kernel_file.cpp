@@ -5,15 +5,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "libcore/base/mounts.hpp"
 
 namespace flight {
 namespace {
+
+constexpr std::size_t kMostMountsBytes = 16U << 20U;
 
 // The last component of a path; a symbolic link is not followed.
 struct PathEnd {
@@ -35,11 +39,28 @@ std::optional<PathEnd> end_of(const std::string& path) {
 // The type of file system for which an access to the mount at `path` waits; empty: none.
 std::string waits_at(const std::string& path, const std::optional<PathEnd>& end) {
   constexpr const char* kUnknown = "an unknown file system";
-  constexpr std::size_t kMostBytes = 16U << 20U;
-  const auto mounts = read_file("/proc/thread-self/mountinfo", kMostBytes);
+  const auto mounts = read_file("/proc/thread-self/mountinfo", kMostMountsBytes);
   if (!mounts) return kUnknown;
   const auto mount = end ? mount_numbered(*mounts, std::to_string(end->mount_id)) : mount_of(*mounts, path);
   return mount ? waits_for(*mounts, *mount) : kUnknown;
+}
+
+// The same of the mount at /sys. It is judged once: a machine with many mounts has a long list of them. Only it,
+// because nobody unmounts it, and the id of another mount could be used again.
+std::string sysfs_waits() {
+  static std::atomic<std::uint64_t> judged{0};
+  const std::string path = "/sys";
+  const auto end = end_of(path);
+  if (!end && errno != EACCES) return "";
+  const std::uint64_t id = end ? end->mount_id : 0;
+  if (id != 0 && id == judged) return "";
+  const auto mounts = read_file("/proc/thread-self/mountinfo", kMostMountsBytes);
+  if (!mounts) return "";
+  const auto mount = id != 0 ? mount_numbered(*mounts, std::to_string(id)) : mount_of(*mounts, path);
+  if (!mount || mount->point != path) return "";
+  std::string type = waits_for(*mounts, *mount);
+  if (type.empty()) judged = id;
+  return type;
 }
 
 std::string target_of(const std::string& link) {
@@ -83,7 +104,9 @@ std::string waits_below(const std::string& base, std::string path) {
 Result<void> check_kernel_path(const std::string& path) {
   for (const char* base : {"/proc", "/sys"}) {
     if (!path.starts_with(std::string(base) + "/")) continue;
-    if (const std::string type = waits_below(base, path); !type.empty())
+    std::string type = base == std::string_view("/sys") ? sysfs_waits() : "";
+    if (type.empty()) type = waits_below(base, path);
+    if (!type.empty())
       return fail(std::errc(EREMOTE),
                   "open {}: {} is mounted over it, whose server may never answer, and it is not the kernel's", path,
                   type);

@@ -5,10 +5,11 @@
 // file: its CPUs have other numbers. So a file is not opened if it waits for a server (mounts.hpp): EREMOTE. Nothing is
 // asked of the server to find that out, and never more than one descriptor is needed at a time. Any thread.
 //
-// Two limits. The check and the open are two steps: a file system that is mounted over the file between them is not
+// Three limits. The check and the open are two steps: a file system that is mounted over the file between them is not
 // noticed, and its server can keep the caller waiting for ever. Linux before 5.8 does not report the mount of a file
 // (STATX_MNT_ID): a server's file is opened there, except if the kernel refuses statx(2) on it to this user. flightd is
-// supported on 5.10 and newer, so this concerns only those who try an older kernel.
+// supported on 5.10 and newer, so this concerns only those who try an older kernel. And /proc itself is taken for the
+// kernel's, as nothing else says what is mounted.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@
 namespace flight {
 
 // The type of file system for which a look at `path` would wait, if a server's is mounted anywhere on the way from
-// `base`, which is a folder above it; empty: none. Links are followed.
+// `base`, which is a folder above it that does not wait; empty: none. Links are followed.
 [[nodiscard]] std::string waits_below(const std::string& base, std::string path);
 // EREMOTE, with the reason, if a look at this file or folder of /proc or /sys would wait. As below, other paths pass.
 [[nodiscard]] Result<void> check_kernel_path(const std::string& path);

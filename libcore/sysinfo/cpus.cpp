@@ -116,7 +116,7 @@ std::vector<int> cpus_not_offline(const std::string& root) {
   return std::move(*cpus);
 }
 
-// Without sysfs, as in a chroot: the kernel has a line for each online CPU there.
+// Without sysfs, as in a chroot, or where a server covers all of it: the kernel has a line for each online CPU there.
 std::vector<int> cpus_of_stat(const std::string& root) {
   std::vector<int> out;
   const auto text = read_kernel_file(root + "/proc/stat", kMaxStatBytes);
@@ -136,7 +136,7 @@ Result<std::vector<int>> online_cpus(const std::string& root) {
   if (!text && text.error().errno_value() == EREMOTE)
     for (const auto& cpus : {cpus_of_nodes(root), cpus_not_offline(root)})
       if (!cpus.empty()) return cpus;
-  if (!text && text.error().errno_value() != EREMOTE)
+  if (!text)
     if (auto cpus = cpus_of_stat(root); !cpus.empty()) return cpus;
   if (!text) return wrap(text.error(), "read the list of online CPUs");
   auto cpus = parse_cpu_list(*text);

@@ -15,7 +15,7 @@ namespace flight {
 [[nodiscard]] Result<std::vector<int>> parse_cpu_list(std::string_view text);
 [[nodiscard]] std::string format_cpu_list(const std::vector<int>& cpus);
 
-// Where sysfs is not mounted, those of /proc/stat.
+// Where sysfs is not mounted, or a server's file system covers it, those of /proc/stat.
 [[nodiscard]] Result<std::vector<int>> online_cpus(const std::string& root = "");
 // Those that run without a timer tick (the kernel's option nohz_full=); empty: there are none. `sysfs`: where sysfs is.
 [[nodiscard]] std::vector<int> nohz_full_cpus(const std::string& sysfs = "/sys");

@@ -137,6 +137,37 @@ TEST_F(KernelFile, TheCpusAreThoseOfTheNodes) {
     });
 }
 
+// No list of sysfs is left.
+TEST_F(KernelFile, WhereAServerCoversSysfsTheCpusAreThoseOfProcStat) {
+  const auto before = online_cpus();
+  ASSERT_TRUE(before) << before.error().what;
+  for (const char* covered : {"/sys", "/sys/devices", "/sys/devices/system"})
+    in_own_mounts([&] {
+      const HungMount sysfs(covered);
+      const auto online = online_cpus();
+      ASSERT_TRUE(online) << online.error().what;
+      EXPECT_EQ(*online, *before) << covered;
+      EXPECT_GE(available_cpus(), online->size());
+    });
+}
+
+TEST_F(KernelFile, SysfsItselfCanBeAServers) {
+  EXPECT_TRUE(open_kernel_folder("/sys/kernel"));
+  in_own_mounts([] {
+    EXPECT_TRUE(open_kernel_folder("/sys/kernel"));
+    const HungMount sysfs("/sys");
+    expect_refused("/sys/kernel/notes");
+    EXPECT_EQ(open_kernel_folder("/sys/kernel").error().errno_value(), EREMOTE);
+    EXPECT_TRUE(pmus().empty());
+    EXPECT_TRUE(read_kernel_file("/proc/stat")) << "it is the kernel's";
+  });
+  in_own_mounts([] {
+    const HungMount sysfs("/sys", "");
+    ASSERT_EQ(::setresuid(65534, 65534, 65534), 0);
+    expect_refused("/sys/kernel/notes");
+  });
+}
+
 TEST_F(KernelFile, TheLimitOfMemoryIsNotAskedOfAServer) {
   in_own_mounts([] {
     const HungMount hung("/sys/fs/cgroup");
