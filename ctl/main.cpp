@@ -20,6 +20,7 @@
 #include "ctl/usage_error.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/nearest_word.hpp"
+#include "libcore/base/time_zone.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -141,6 +142,8 @@ int main(int argc, char** argv) {
     }
   flight::settle_inherited_state(flight::ProgramKind::command);
   try {
+    if (const std::string trouble = flight::settle_time_zone(); !trouble.empty())
+      std::cerr << "flightctl: " << trouble << '\n';
     return flight::ctl::main_of(argc, argv);
   } catch (const std::exception& error) {  // CLI11's and the standard library's exceptions
     std::cerr << "flightctl: " << error.what() << '\n';

@@ -28,6 +28,7 @@
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/spare_descriptors.hpp"
+#include "libcore/base/time_zone.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/config/config_child.hpp"
 #include "libcore/config/config_reader.hpp"
@@ -244,7 +245,9 @@ int main(int argc, char** argv) {
   flight::settle_inherited_state(flight::ProgramKind::service);
   auto spare = std::make_unique<flight::SpareDescriptors>();
   const auto kept = spare->take_at_start();
+  const std::string zone_trouble = flight::settle_time_zone();
   flight::daemon::set_up_logging();
+  if (!zone_trouble.empty()) flight::log::warn("{}", zone_trouble);
   int status = flight::daemon::kFailed;
   try {
     status = flight::daemon::run_main(argc, argv, std::move(spare), kept);
