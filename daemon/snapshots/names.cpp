@@ -71,6 +71,10 @@ FileMessages messages_of(RecorderThread& recorder, const Result<KnownFiles>& kno
         without(named.changed, "they were written after they had been mapped, before they could be read"));
   if (named.replaced > 0)
     out.notes.push_back(without(named.replaced, "they contain none, and their path leads to another file or to none"));
+  if (named.touched > 0)
+    out.notes.push_back(without(named.touched,
+                                "they contain none, and were changed after they had been mapped: overwritten with the "
+                                "same size and time, renamed, linked, or given other rights"));
   if (named.two > 0)
     out.notes.push_back(without(named.two, "another file has the same device and inode numbers (btrfs subvolumes)"));
   if (named.forgotten > 0)
@@ -85,7 +89,8 @@ FileMessages messages_of(RecorderThread& recorder, const Result<KnownFiles>& kno
                                 "it was read after their records had been written, and their path may stand for "
                                 "another file or content, too"));
   const std::uint64_t gone = named.without - named.unanswered - named.served - named.waiting - named.changed -
-                             named.replaced - named.two - named.forgotten - named.left_out - named.too_late;
+                             named.replaced - named.touched - named.two - named.forgotten - named.left_out -
+                             named.too_late;
   if (gone == 0) return out;
   std::string why =
       "they were deleted or unmapped before they could be read, "

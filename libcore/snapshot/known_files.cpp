@@ -59,6 +59,8 @@ class Namer {
         ++out.changed;
       } else if (why == Why::replaced) {
         ++out.replaced;
+      } else if (why == Why::touched) {
+        ++out.touched;
       } else if (why == Why::two) {
         ++out.two;
       } else if (why == Why::forgotten) {
@@ -78,7 +80,7 @@ class Namer {
   }
 
  private:
-  enum class Why { unread, changed, replaced, two, forgotten, waiting, left_out };
+  enum class Why { unread, changed, replaced, touched, two, forgotten, waiting, left_out };
   struct Found {
     const KnownFile* file = nullptr;
     Why why = Why::unread;
@@ -174,15 +176,19 @@ class Namer {
     std::string name(renamed ? found.file->host_path : map->name);
     // The content of a file without a build-id that was overwritten does not exist any more.
     const bool has_none = found.file != nullptr && found.file->build_id.empty();
-    if (has_none && found.is_old && !name.ends_with(kNotTheHosts) && !name.ends_with(kDeleted))
+    // The broker has seen that it may have been.
+    const bool is_touched = has_none && renamed && name.ends_with(kNotVerified);
+    if (has_none && found.is_old && !is_touched && !name.ends_with(kNotTheHosts) && !name.ends_with(kDeleted))
       name.append(kNotTheHosts);
     // Nobody has looked yet whether the name still leads to it.
-    const bool is_unsure = has_none && !name.ends_with(kNotTheHosts) && waits(identity, mapped) && !is_next(identity);
+    const bool is_unsure =
+        has_none && !is_touched && !name.ends_with(kNotTheHosts) && waits(identity, mapped) && !is_next(identity);
     if (is_unsure) found.why = Why::waiting;
     if (is_unsure && !name.ends_with(kDeleted)) name.append(kNotVerified);
     const bool is_misled = has_none && name.ends_with(kNotTheHosts);
     if (is_misled && was_read(*found.file)) found.why = Why::replaced;
-    const bool is_known = found.file != nullptr && !is_misled && !is_unsure;
+    if (is_touched) found.why = Why::touched;
+    const bool is_known = found.file != nullptr && !is_misled && !is_touched && !is_unsure;
     if (is_known)
       with_.insert(identity);
     else

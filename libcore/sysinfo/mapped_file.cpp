@@ -211,28 +211,32 @@ WallTime wall_of(const statx_timestamp& time) {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-// Unlink, rename and chmod change ctime as well.
-bool has_content(int place, const FileStamp& content) {
+// The mark for a file that may not have this content any more. A write can be followed by utimensat(2), as `cp -p` and
+// `rsync -t` do; then only ctime shows it. Unlink, rename, link and chmod change ctime as well.
+std::string_view mark_of_content(int place, const FileStamp& content) {
   struct statx status {};
-  if (::statx(place, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_SIZE | STATX_MTIME, &status) != 0) return true;
-  return status.stx_size == content.bytes && wall_of(status.stx_mtime) == content.modified;
+  constexpr unsigned kWanted = STATX_SIZE | STATX_MTIME | STATX_CTIME;
+  if (::statx(place, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, kWanted, &status) != 0) return {};
+  if (status.stx_size != content.bytes || wall_of(status.stx_mtime) != content.modified) return kNotTheHosts;
+  return wall_of(status.stx_ctime) != content.changed ? kNotVerified : std::string_view();
 }
 
-// True if `name` on the host certainly does not lead to the file, or not to `content`: the file is in a container, or
-// was deleted, replaced or overwritten.
-bool is_not_the_hosts(const MappedAt& at, const Root& host, const std::optional<FileStamp>& content = {}) {
+// kNotTheHosts if `name` on the host certainly does not lead to the file, or not to `content`: the file is in a
+// container, or was deleted, replaced or overwritten. kNotVerified if it may have been overwritten. Otherwise empty.
+std::string_view mark_of(const MappedAt& at, const Root& host, const std::optional<FileStamp>& content = {}) {
+  const auto marked_if = [](bool is_not) { return is_not ? kNotTheHosts : std::string_view(); };
   // The kernel itself reports that such a file was deleted.
-  if (at.name.ends_with(kDeleted)) return false;
+  if (at.name.ends_with(kDeleted)) return {};
   const auto mount = mount_of(mounts_of(host), at.name);
-  if (!mount) return false;
-  if (is_served(mount->type)) return mount->device != fmt::format("{}:{}", at.file.major, at.file.minor);
+  if (!mount) return {};
+  if (is_served(mount->type)) return marked_if(mount->device != fmt::format("{}:{}", at.file.major, at.file.minor));
   const UniqueFd place = find_below(host, at.name, host);
-  if (!place) return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
-  if (!is_the_file(place.get(), host, at.file)) return true;
-  if (content && !has_content(place.get(), *content)) return true;
-  if (at.file.generation == 0) return false;
+  if (!place) return marked_if(errno == ENOENT || errno == ENOTDIR || errno == ELOOP);
+  if (!is_the_file(place.get(), host, at.file)) return kNotTheHosts;
+  const std::string_view mark = content ? mark_of_content(place.get(), *content) : std::string_view();
+  if (mark == kNotTheHosts || at.file.generation == 0) return mark;
   const UniqueFd file = reopen_regular(place.get());
-  return file && !same_generation(file.get(), at.file);
+  return file && !same_generation(file.get(), at.file) ? kNotTheHosts : mark;
 }
 
 // Sets `stamp`, `looked` and the like. `fd` may be O_PATH.
@@ -260,8 +264,8 @@ Result<MappedFileFacts> read_content(const MappedAt& at, const Root& host, int f
     out.build_id = build_id_of_elf(file);
     if (!look_at(file, after) || out.stamp != after.stamp) continue;
     out.host_path = path_on_host(at, host, place, out.build_id);
-    if (out.build_id.empty() && out.host_path.empty() && is_not_the_hosts(at, host))
-      out.host_path = at.name + std::string(kNotTheHosts);
+    if (!out.build_id.empty() || !out.host_path.empty()) return out;
+    if (const std::string_view mark = mark_of(at, host); !mark.empty()) out.host_path = at.name + std::string(mark);
     return out;
   }
   return fail(std::errc::resource_unavailable_try_again, "{} of process {} is being written", at.name, at.pid);
@@ -322,8 +326,8 @@ Result<MappedFileFacts> read_mapped_file_in_steps(const MappedAt& at, const std:
   const Roots roots(at);
   const auto unread = [&](std::string served_by) {
     MappedFileFacts out{.build_id = {}, .host_path = {}, .was_read = false, .served_by = std::move(served_by)};
-    if (is_not_the_hosts(at, roots.host, at.by_name ? at.known : std::nullopt))
-      out.host_path = at.name + std::string(kNotTheHosts);
+    const std::string_view mark = mark_of(at, roots.host, at.by_name ? at.known : std::nullopt);
+    if (!mark.empty()) out.host_path = at.name + std::string(mark);
     return out;
   };
   if (at.by_name) {

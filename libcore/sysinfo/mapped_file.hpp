@@ -44,7 +44,8 @@ struct MappedAt {
   EventTime seen_ns = 0;                // a record or a scan says so at this time
   std::optional<FileStamp> known = {};  // if the file has this one, its content is not read again
   // Only whether `name` leads from the host's root to this file, with the content of `known`: perf(1) takes a file
-  // without a build-id by its name. The process is not asked, and may have ended.
+  // without a build-id by its name. The process is not asked, and may have ended. If only ctime is another one, that
+  // may be a chmod, or a write after which mtime was set back: kNotVerified.
   bool by_name = false;
   // The number of a waiting file in the broker's queues. If a file is there twice, only the entry with the last number
   // is valid.
@@ -53,6 +54,8 @@ struct MappedAt {
 
 // Appended to a name for which the host has another file, or none: a reader of the snapshot must not use that one.
 inline constexpr std::string_view kNotTheHosts = " (not the host's)";
+// The same for a name that may lead to another file than the mapped one, or to another content.
+inline constexpr std::string_view kNotVerified = " (not verified)";
 // The kernel adds this to the path of a file that was deleted, see proc(5).
 inline constexpr std::string_view kDeleted = " (deleted)";
 
@@ -60,7 +63,7 @@ struct MappedFileFacts {
   std::vector<std::uint8_t> build_id;  // empty: the file has none
   // If `name` does not lead to the file from the host's root: the path that does. Of a process in another root, the
   // name inside is preferred if the host has the same build there: perf finds it also when that root is gone. If there
-  // is no path and no build-id either: `name` with kNotTheHosts. Otherwise empty.
+  // is no path and no build-id either: `name` with kNotTheHosts or kNotVerified. Otherwise empty.
   std::string host_path;
   // False: the file cannot be reached or must not be opened, or `by_name` was set, and only host_path is known.
   bool was_read = true;

@@ -141,6 +141,7 @@ class FileTable {
     std::uint64_t generation = 0;
     EventTime from_ns = 0, to_ns = 0;
     bool stamp_proves = false;
+    bool is_touched = false;      // the next reading differs only in ctime, and neither has a build-id
     std::string name, host_path;  // the name by which it was read
   };
   // Two generations of an inode; 0: unknown.

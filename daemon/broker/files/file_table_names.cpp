@@ -69,7 +69,7 @@ void FileTable::add_checks(std::map<uid_t, ByUse>::iterator user, Time now, std:
     Entry& entry = files_.at(numbers);
     for (Name& name : entry.names)
       if (!name.is_asked && now - name.looked >= kAskedAfter && !name.path().ends_with(kNotTheHosts) &&
-          !name.path().ends_with(kDeleted))
+          !name.path().ends_with(kNotVerified) && !name.path().ends_with(kDeleted))
         found.push_back({.numbers = numbers, .entry = &entry, .name = &name});
   }
   const std::size_t most = std::min(kMaxChecks - out.size(), user->first == 0 ? kMaxChecks / 2 : kMaxChecks / 8);

@@ -19,8 +19,14 @@ bool same_clock(const ClockPair& a, const ClockPair& b) {
   return difference < kSameClock && difference > -kSameClock;
 }
 
-// Unlink, rename and chmod change ctime as well.
 bool same_content(const FileStamp& a, const FileStamp& b) { return a.bytes == b.bytes && a.modified == b.modified; }
+
+// Unlink, rename, link and chmod change ctime as well: so the build-id decides where there is one. Of a file without
+// one, which perf(1) takes by its name, ctime alone shows that it was overwritten and its mtime set back. The name of a
+// deleted file leads to nothing.
+bool may_be_overwritten(const FileStamp& before, const MappedFileFacts& now) {
+  return now.build_id.empty() && !now.unlinked && before.changed != now.stamp.changed;
+}
 
 }  // namespace
 
@@ -55,8 +61,9 @@ EventTime FileTable::begin_of(const Entry& entry, const MappedFileFacts& facts) 
 void FileTable::put_content(Entry& entry, const std::string& name, MappedFileFacts facts) {
   const EventTime looked_ns = facts.looked.monotonic_ns;
   Reading* last = entry.readings.empty() ? nullptr : &entry.readings.back();
-  if (last == nullptr || facts.build_id != last->build_id || !same_content(last->stamp, facts.stamp) ||
-      !can_be(last->generation, facts.generation)) {
+  const bool is_other = last == nullptr || facts.build_id != last->build_id ||
+                        !same_content(last->stamp, facts.stamp) || !can_be(last->generation, facts.generation);
+  if (is_other || may_be_overwritten(last->stamp, facts)) {
     const bool same_place =
         last == nullptr || (last->stamp.device == facts.stamp.device && last->stamp.inode == facts.stamp.inode);
     if (!same_place && facts.build_id != last->build_id) {
@@ -66,6 +73,7 @@ void FileTable::put_content(Entry& entry, const std::string& name, MappedFileFac
       return;
     }
     const EventTime from_ns = begin_of(entry, facts);
+    if (!is_other) last->is_touched = true;
     entry.names.clear();
     if (entry.readings.size() >= kMaxReadings) entry.readings.erase(entry.readings.begin());
     entry.readings.push_back({.build_id = std::move(facts.build_id), .from_ns = from_ns, .to_ns = looked_ns});
@@ -153,6 +161,12 @@ KnownFiles FileTable::known(std::size_t waiting) const {
         space.take(owner, reading.name.size() + reading.host_path.size())) {
       known.recorded_name = reading.name;
       known.host_path = reading.host_path;
+    }
+    const std::string& path = reading.host_path.empty() ? reading.name : reading.host_path;
+    if (reading.is_touched && !path.ends_with(kNotTheHosts) && !path.ends_with(kDeleted) &&
+        space.take(owner, reading.name.size() + path.size() + kNotVerified.size())) {
+      known.recorded_name = reading.name;
+      known.host_path = path + std::string(kNotVerified);
     }
     out.files.push_back(std::move(known));
   };

@@ -205,6 +205,33 @@ TEST(KnownFiles, AFileWithoutABuildIdHasNoNameThatLeadsElsewhere) {
   EXPECT_EQ(named.replaced, 2U) << "the last one was not read";
 }
 
+// The broker has seen that it may have been overwritten: once as its newest content, once as an earlier one.
+TEST(KnownFiles, AFileThatCanHaveBeenOverwrittenIsNotVerified) {
+  TrackerExport window;
+  append_mmap2(window.log, mapping(1, "/bin/one"), {.time_ns = 300});
+  append_mmap2(window.log, mapping(2, "/bin/two"), {.time_ns = 300});
+  append_mmap2(window.log, mapping(2, "/bin/two"), {.time_ns = 500});
+  const auto not_verified = [](std::uint64_t inode, const std::string& name) {
+    return KnownFile{.file = file(inode, 5),
+                     .recorded_name = name,
+                     .host_path = name + " (not verified)",
+                     .from_ns = 0,
+                     .to_ns = 400};
+  };
+  const KnownFiles known{.files = {not_verified(1, "/bin/one"),
+                                   {.file = file(2, 5), .from_ns = 450, .to_ns = 600},
+                                   not_verified(2, "/bin/two")},
+                         .unanswered = {},
+                         .served = {}};
+  const NamedFiles named = add_build_ids(known, window);
+  std::vector<std::string> names;
+  for (const auto& record : records_in(window.log))
+    if (const auto map = parse_mmap2(record)) names.emplace_back(map->name);
+  EXPECT_EQ(names, (std::vector<std::string>{"/bin/one (not verified)", "/bin/two (not verified)", "/bin/two"}));
+  EXPECT_EQ(named.touched, 2U);
+  EXPECT_EQ(named.without, 2U);
+}
+
 // A container's program has the same file under another name, and ended before anybody could look. That proves nothing
 // about the name that is known.
 TEST(KnownFiles, ANameThatCouldNotBeReadSaysNothingAboutTheOthers) {

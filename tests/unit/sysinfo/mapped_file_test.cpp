@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <memory>
@@ -81,6 +82,14 @@ class MappedPage {
 class MappedFileTest : public test::RootTest {
  protected:
   MappedFileTest() { fs::copy_file("/proc/self/exe", program_); }
+  // The times of files have a tick of some milliseconds.
+  void chmod_until_ctime_is_not(WallTime before) const {
+    struct stat status {};
+    do {
+      ASSERT_EQ(::chmod(program_.c_str(), 0700), 0);
+      ASSERT_EQ(::stat(program_.c_str(), &status), 0);
+    } while (std::chrono::seconds(status.st_ctim.tv_sec) + std::chrono::nanoseconds(status.st_ctim.tv_nsec) == before);
+  }
   TempTree tree_;
   const std::string program_ = tree_.root() + "/program";
 };
@@ -180,10 +189,29 @@ TEST_F(MappedFileTest, ANameLeadsToTheFileUntilItIsReplacedOrOverwritten) {
   fs::copy_file("/bin/true", program_);
   EXPECT_EQ(path(), misled) << "another one is";
   fs::rename(program_ + ".old", program_);
-  EXPECT_EQ(path(), "");
+  ASSERT_NO_FATAL_FAILURE(chmod_until_ctime_is_not(at.known->changed));
+  EXPECT_EQ(path(), program_ + " (not verified)") << "a write may have changed its ctime";
+  const MappedAt again = MappedPage(program_).at;
+  at.known = read_mapped_file(again)->stamp;
+  EXPECT_EQ(path(), "") << "as it is now";
   const auto file = open_file(program_, O_WRONLY | O_APPEND);
   ASSERT_TRUE(file && write_all(file->get(), "more"));
   EXPECT_EQ(path(), misled) << "in place";
+}
+
+// `cp -p` and `rsync --inplace -t` do this.
+TEST_F(MappedFileTest, ANameIsNotVerifiedOnceItsFileCanHaveBeenOverwritten) {
+  MappedAt at = MappedPage(program_).at;
+  at.known = read_mapped_file(at)->stamp;
+  at.by_name = true;
+  const fs::file_time_type modified = fs::last_write_time(program_);
+  const auto file = open_file(program_, O_WRONLY);
+  ASSERT_TRUE(file && write_all(file->get(), "other content"));
+  fs::last_write_time(program_, modified);
+  ASSERT_NO_FATAL_FAILURE(chmod_until_ctime_is_not(at.known->changed));
+  const auto facts = read_mapped_file(at);
+  ASSERT_TRUE(facts) << facts.error().what;
+  EXPECT_EQ(facts->host_path, program_ + " (not verified)");
 }
 
 // In /var/tmp: Debian 13 has a tmpfs on /tmp, which has no generations.

@@ -80,6 +80,8 @@ TEST_F(UnnamedFiles, WhatIsWrongWithTheFileIsNoted) {
   EXPECT_TRUE(states(knows({.is_two = true}), "another file has the same device and inode numbers"));
   EXPECT_TRUE(states(knows({.recorded_name = "/bin/x", .host_path = "/bin/x (not the host's)", .to_ns = kMappedNs + 1}),
                      "they contain none, and their path leads to another file or to none"));
+  EXPECT_TRUE(states(knows({.recorded_name = "/bin/x", .host_path = "/bin/x (not verified)", .to_ns = kMappedNs + 1}),
+                     "they contain none, and were changed after they had been mapped"));
 }
 
 TEST_F(UnnamedFiles, WhatKeptTheBrokerFromReadingItIsNoted) {

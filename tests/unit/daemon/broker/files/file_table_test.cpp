@@ -542,6 +542,39 @@ TEST_F(Names, AnAnswerAboutAnEarlierContentIsIgnored) {
   EXPECT_EQ(path_of("/bin/x"), "/bin/x");
 }
 
+// Without a build-id, a new ctime can be a chmod, or a write after which mtime was set back.
+TEST_F(Names, AFileThatCanHaveBeenOverwrittenIsNotVerified) {
+  read(seen(file(1), "/bin/x", at(10)), plain(1, 10.1));
+  now_ += 3s;
+  MappedFileFacts touched = plain(1, 13.1);
+  touched.stamp.changed = wall(12);
+  read(seen(file(1), "/bin/x", at(13)), touched);
+  const KnownFiles known = table_.known();
+  ASSERT_EQ(known.files.size(), 2U);
+  EXPECT_EQ(known.files[0].host_path, "") << "the name leads to what is there now";
+  EXPECT_EQ(known.files[0].from_ns, at(12) + kFileTimeTickNs);
+  EXPECT_EQ(known.files[1].recorded_name, "/bin/x");
+  EXPECT_EQ(known.files[1].host_path, "/bin/x (not verified)");
+  EXPECT_EQ(known.files[1].to_ns, at(10.1));
+  // Nothing of a deleted file can be taken for another content.
+  now_ += 3s;
+  MappedFileFacts deleted = plain(1, 16.1);
+  deleted.stamp.changed = wall(15);
+  deleted.unlinked = true;
+  read(seen(file(1), "/bin/x", at(16)), deleted);
+  EXPECT_EQ(table_.known().files.size(), 2U);
+}
+
+TEST_F(Names, OneThatIsNotVerifiedIsNotLookedAtAgain) {
+  read(seen(file(1), "/bin/x", at(10)), plain(1, 10.1));
+  const auto checks = table_.to_check(now_ + 1s);
+  ASSERT_EQ(checks.size(), 1U);
+  const MappedFileFacts unsure{.build_id = {}, .host_path = "/bin/x (not verified)", .was_read = false};
+  table_.put_check(checks[0].at, &unsure);
+  EXPECT_EQ(path_of("/bin/x"), "/bin/x (not verified)");
+  EXPECT_TRUE(table_.to_check(now_ + 2s).empty());
+}
+
 // It was mapped again, ended, and was replaced before it could be looked at.
 TEST_F(Names, AMappingAfterTheLastReadingHasItsOwn) {
   read(seen(file(1), "/bin/x", at(10)), written(7, 1, 10.1));
