@@ -240,9 +240,13 @@ std::string forks_part(const Sidecar& sidecar, const Screen& screen) {
   for (const SidecarForker& row : forks.by_program) add(row.name, row, row.unit);
   for (const SidecarForker& row : forks.by_pid)
     if (rows.size() <= kForkersShown) add(task_name(row.name, row.named_by, row.pid), row, row.unit);
+  const std::string unknown =
+      forks.unit_unknown == 0
+          ? ""
+          : fmt::format(" (the unit of {} is not known: each has at least these)", forks.unit_unknown);
   const std::string head =
-      fmt::format("forks of processes per second, by unit, program and process; {}{} in the window:",
-                  forks.complete ? "" : "at least ", forks.all.count);
+      fmt::format("forks of processes per second, by unit, program and process; {}{} in the window{}:",
+                  forks.complete ? "" : "at least ", forks.all.count, unknown);
   return "\n" + screen.wrapped(head, 0) + screen.table(std::move(rows), {1, 2, 3, 4, 5}, {6, 0});
 }
 

@@ -114,8 +114,8 @@ SidecarForker forker_row(std::string name, std::uint32_t pid, std::uint32_t unit
   return out;
 }
 
-Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const UnitTimes& units, Lives& lives,
-             Sum& all) {
+Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const UnitTimes& units,
+             const InheritedUnits& inherited, Lives& lives, Sum& all) {
   Sums out;
   for (const ForkCount& forks : sideband.forks) {
     const Sum sum = stretches.of(forks);
@@ -133,6 +133,8 @@ Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const Un
                                                                             forks.begin_ns >= cgroup->second.since_ns &&
                                                                             !lives.is_sampled(forks.pid)) {
       unit = lives.unit_of_path(cgroup->second.path);
+    } else if (forks.begin_ns == forks.end_ns && !lives.is_sampled(forks.pid)) {
+      unit = inherited.at(forks.pid, forks.begin_ns);
     }
     out.programs[{program, unit}].add(sum);
     const NamedBy named_by = is_lost_comm(forks.comm) ? NamedBy::flightd : kernel ? NamedBy::kernel : NamedBy::process;
@@ -150,13 +152,13 @@ void cut(std::vector<SidecarForker>& rows) {
 }  // namespace
 
 RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, const UnitTimes& unit_times,
-                       Lives& lives) {
+                       Lives& lives, const InheritedUnits& inherited) {
   const Stretches stretches(selection, sideband);
   RankedForks ranked;
   SidecarForks& out = ranked.sidecar;
   out.complete = Stretches::is_whole(stretches.window, sideband);
   Sum all;
-  const Sums sums = sums_of(stretches, sideband, unit_times, lives, all);
+  const Sums sums = sums_of(stretches, sideband, unit_times, inherited, lives, all);
   stretches.fill(out.all, all);
 
   std::map<std::uint32_t, Sum> units;
@@ -170,6 +172,7 @@ RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband
     SidecarForker& row = out.by_unit.emplace_back(forker_row("", 0, unit, lives));
     row.name = row.unit;
     stretches.fill(row, sum);
+    if (unit == Lives::kUnitUnknown) out.unit_unknown = row.count;
     ranked.units[unit] = {.per_second = row.per_second_now.value_or(row.per_second),
                           .program = lives.program_text(loudest[unit].second)};
   }

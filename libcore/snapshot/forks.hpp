@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "libcore/snapshot/inherited_units.hpp"
 #include "libcore/snapshot/lives.hpp"
 #include "libcore/snapshot/selection.hpp"
 #include "libcore/snapshot/unit_times.hpp"
@@ -23,8 +24,8 @@ struct RankedForks {
   std::unordered_map<std::uint32_t, OfUnit> units;  // by the number in Lives; now, else in the window
 };
 
-// `units`: of the processes that fork and have samples.
+// `units`: of the processes that fork and have samples; `inherited`: of those without.
 [[nodiscard]] RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband, const UnitTimes& units,
-                                     Lives& lives);
+                                     Lives& lives, const InheritedUnits& inherited = {});
 
 }  // namespace flight

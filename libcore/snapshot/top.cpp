@@ -10,6 +10,7 @@
 #include "libcore/base/units.hpp"
 #include "libcore/snapshot/contributions.hpp"
 #include "libcore/snapshot/forks.hpp"
+#include "libcore/snapshot/inherited_units.hpp"
 #include "libcore/snapshot/unit_times.hpp"
 #include "libcore/store/headline.hpp"
 
@@ -269,6 +270,13 @@ SidecarTop process_row(const Contributions& all, const Lives& lives, bool with_u
   return out;
 }
 
+// A tenth of many forks is in no unit.
+bool is_worth_a_word(const SidecarForks& forks) {
+  constexpr std::uint64_t kMany = 100, kPart = 10;
+  return forks.unit_unknown >= kMany / kPart && forks.all.count >= kMany &&
+         forks.unit_unknown * kPart >= forks.all.count;
+}
+
 }  // namespace
 
 Ranking rank(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
@@ -281,7 +289,8 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   std::unordered_set<std::uint32_t> forkers;
   for (const ForkCount& forks : sideband.forks) forkers.insert(forks.pid);
   const UnitTimes units(selection, events, all.all(), forkers, lives);
-  RankedForks forks = rank_forks(selection, sideband, units, lives);
+  const InheritedUnits inherited(sideband, all.all(), lives);
+  RankedForks forks = rank_forks(selection, sideband, units, lives, inherited);
   Ranking out;
   const auto process = [](const Contribution& one) { return std::pair(one.pid, one.process); };
   const auto unit = [](const Contribution& one) { return one.unit; };
@@ -307,6 +316,10 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   } else if (!unknown.empty()) {
     out.warnings.push_back(unknown);
   }
+  if (with_units && is_worth_a_word(forks.sidecar))
+    out.warnings.push_back(fmt::format(
+        "forks: {} of {} are of processes whose unit is not known: each unit has forked at least what is shown",
+        forks.sidecar.unit_unknown, forks.sidecar.all.count));
   out.forks = std::move(forks.sidecar);
   return out;
 }

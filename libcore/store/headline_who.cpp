@@ -20,7 +20,8 @@ constexpr double kMuchLess = 4;         // … and a quarter of it now
 constexpr double kMostOfIt = 0.6;       // if one process is this part of a unit, it is named
 constexpr double kSpread = 1.5;         // factor for a program in several units, against the busiest unit
 constexpr std::size_t kUnitColumns = 40, kCpusListed = 4;
-constexpr double kManyForks = 100;  // per second
+constexpr double kManyForks = 100;     // per second
+constexpr double kEnoughKnown = 0.25;  // this part of the forks is a unit's, though the others' unit is not known
 
 // A unit, a program or a process, as named in the headline.
 struct Who {
@@ -223,6 +224,24 @@ bool many_forks(const SidecarForks& forks) {
   return std::max(finite(forks.all.per_second_now.value_or(0)), finite(forks.all.per_second)) >= kManyForks;
 }
 
+namespace {
+
+// ", at least 609 of 1,222 by healthcheck.service": of many forks no unit is known, and one unit has most of the
+// others.
+std::string most_of_the_known(const SidecarForks& forks) {
+  const auto all = static_cast<double>(forks.all.count);
+  const double known = all - static_cast<double>(std::min(forks.unit_unknown, forks.all.count));
+  for (const SidecarForker& row : forks.by_unit) {
+    if (row.name.empty() || row.name == kUnknownForker) continue;
+    const auto count = static_cast<double>(row.count);
+    if (forks.unit_unknown == 0 || count < kMostOfIt * known || count < kEnoughKnown * all) return "";
+    return fmt::format(", at least {} of {} by {}", rate_text(count), rate_text(all), unit_text(row.name));
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string forks_text(const Sidecar& sidecar) {
   if (!sidecar.forks) return "";
   const SidecarForker& all = sidecar.forks->all;
@@ -241,6 +260,7 @@ std::string forks_text(const Sidecar& sidecar) {
                : nullptr;
   };
   const SidecarForker* unit = most(sidecar.forks->by_unit);
+  const std::string at_least = unit == nullptr || unit->name == kUnknownForker ? most_of_the_known(*sidecar.forks) : "";
   const SidecarForker* program = most(sidecar.forks->by_program);
   if (program != nullptr && program->name == kUnknownForker) program = nullptr;
   const SidecarForker* process = most(sidecar.forks->by_pid);
@@ -251,6 +271,7 @@ std::string forks_text(const Sidecar& sidecar) {
     who = printable_cut(program->name, kCommColumns);
   if (unit != nullptr && !unit->name.empty() && unit->name != kUnknownForker)
     who = unit_text(unit->name) + (who.empty() ? "" : " (" + who + ")");
+  if (!at_least.empty()) return out + at_least + (who.empty() ? "" : " (" + who + ")");
   return who.empty() ? out : out + " by " + who;
 }
 

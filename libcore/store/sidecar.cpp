@@ -145,6 +145,7 @@ Object json_of(const SidecarForks& forks) {
   json.add("by_unit", json::objects_of(forks.by_unit, json_of));
   json.add("by_program", json::objects_of(forks.by_program, json_of));
   json.add("by_pid", json::objects_of(forks.by_pid, json_of));
+  json.add("unit_unknown", forks.unit_unknown);
   return json;
 }
 

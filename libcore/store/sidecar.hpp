@@ -144,6 +144,8 @@ struct SidecarForks {
   bool complete = true;  // false: records are missing, so the numbers are minimums
   SidecarForker all;     // without a name
   std::vector<SidecarForker> by_unit, by_program, by_pid;
+  // Forks by processes whose unit is not known. Not 0: what the units forked are minimums.
+  std::uint64_t unit_unknown = 0;
 };
 // The stretches of the window that the rows of `top` compare: before [before_begin_ns, now_begin_ns), now
 // [now_begin_ns, now_end_ns]. If both begin at the same time, there are no samples from before.

@@ -138,6 +138,7 @@ void read_forks(const json::Reader& in, SidecarForks& out) {
   in.list("by_unit", out.by_unit, read_forker);
   in.list("by_program", out.by_program, read_forker);
   in.list("by_pid", out.by_pid, read_forker);
+  in.read("unit_unknown", out.unit_unknown);
 }
 
 void read_series(const json::Reader& in, SidecarSeries& out) {

@@ -831,6 +831,88 @@ TEST_F(Top, TheUnitOfAForkerWithoutSamplesIsByItsCgroup) {
   EXPECT_EQ(forks.by_unit[0].name, "health.service");
 }
 
+class InheritedUnit : public Top {
+ protected:
+  // python3 forks a shell that has no samples, and the shell forks.
+  void storm(std::string_view cgroup_of_python) {
+    compare(10, 20, 25);
+    cgroup_path(5, cgroup_of_python);
+    process(7, "python3");
+    burn(7, 10, 25);
+    cgroup(7, 5);
+    fork(100, 7, kForked);
+    forks(kForked, 7, "python3", 1);
+    forks(kForked + 100, 100, "sh", 4);
+  }
+  void forks(EventTime time_ns, std::uint32_t pid, std::string_view name, std::uint64_t count) {
+    sideband_.forks.push_back({time_ns, time_ns, pid, to_comm(name), count});
+  }
+  // How many of the shell's forks have no unit.
+  std::uint64_t unknown() { return ranked().forks.unit_unknown; }
+
+  static constexpr EventTime kForked = 11 * kTopSecond;
+};
+
+TEST_F(InheritedUnit, IsThatOfTheNearestAncestorWithSamples) {
+  storm("/system.slice/health.service");
+  fork(101, 100, kForked + 100);
+  forks(kForked + 200, 101, "sh", 3);
+  forks(kForked + 300, 900, "sh", 1);
+  const SidecarForks found = ranked().forks;
+  ASSERT_EQ(found.by_unit.size(), 2U);
+  EXPECT_EQ(found.by_unit[0].name, "health.service");
+  EXPECT_EQ(found.by_unit[0].count, 8U);
+  EXPECT_EQ(found.unit_unknown, 1U) << "nothing is known of 900";
+}
+
+TEST_F(InheritedUnit, IsThatOfALivingAncestorWithoutSamples) {
+  storm("/system.slice/other.service");
+  fork(201, 200, kForked + 100);
+  forks(kForked + 100, 200, "loop", 1);
+  forks(kForked + 200, 201, "sh", 3);
+  sideband_.forker_cgroups = {{200, {"/system.slice/health.service"}}};
+  const SidecarForks found = ranked().forks;
+  ASSERT_EQ(found.by_unit.size(), 2U);
+  EXPECT_EQ(found.by_unit[1].name, "health.service");
+  EXPECT_EQ(found.by_unit[1].count, 4U);
+}
+
+TEST_F(InheritedUnit, IsNotThatOfAServiceManager) {
+  storm("/init.scope");
+  EXPECT_EQ(unknown(), 4U);
+}
+
+TEST_F(InheritedUnit, IsNotThatOfAProcessWhoseDescendantsAreElsewhere) {
+  storm("/system.slice/docker.service");
+  EXPECT_EQ(unknown(), 0U);
+  cgroup_path(6, "/system.slice/other.service");
+  fork(200, 7, 12 * kTopSecond);
+  samples(200, 12 * kTopSecond + 10, 3, 1);
+  cgroup(200, 6, 1);
+  EXPECT_EQ(unknown(), 4U);
+}
+
+TEST_F(InheritedUnit, IsUnknownOnceACgroupWasMade) {
+  storm("/user.slice/user-1000.slice/session-3.scope");
+  append_cgroup(sideband_.log, {.id = 9, .path = "/system.slice/run-1.scope"},
+                {.time_ns = kForked + 50, .id = kSideband});
+  EXPECT_EQ(unknown(), 4U) << "it may have been moved there";
+}
+
+TEST_F(InheritedUnit, IsUnknownAfterALoss) {
+  storm("/system.slice/health.service");
+  sideband_.gaps = {{.begin_ns = kForked + 20, .end_ns = kForked + 30, .lost = 1}};
+  EXPECT_EQ(unknown(), 4U) << "its number may be another process's";
+}
+
+TEST_F(InheritedUnit, IsMissedWithAWord) {
+  storm("/system.slice/health.service");
+  EXPECT_THAT(ranked().warnings, testing::IsEmpty());
+  forks(12 * kTopSecond, 900, "sh", 300);
+  EXPECT_THAT(ranked().warnings,
+              testing::ElementsAre(testing::StartsWith("forks: 300 of 305 are of processes whose unit is not known")));
+}
+
 // In a PID namespace, pid 0 is everything outside of it and the idle tasks. Only the latter are never in user mode.
 TEST_F(Top, WhatIsOutsideOfAContainerInUserModeIsNotIdle) {
   append_outside(sideband_.prologue);

@@ -322,6 +322,24 @@ TEST(Headline, AForkStormNamesTheForker) {
   EXPECT_EQ(forks_text(s), "");
 }
 
+TEST(Headline, AForkStormNamesTheUnitThatMadeMostOfTheKnownForks) {
+  Sidecar s = ranked();
+  SidecarForks& forks = s.forks.emplace();
+  forks.all = {.count = 1222, .per_second = 305};
+  forks.by_unit = {{.name = std::string(kUnknownForker), .count = 612}, {.name = "healthcheck.service", .count = 609}};
+  forks.unit_unknown = 612;
+  EXPECT_EQ(forks_text(s), "305 forks/s, at least 609 of 1,222 by healthcheck.service");
+  forks.by_unit[0].count = forks.unit_unknown = 800;
+  forks.by_unit[1].count = 421;
+  EXPECT_EQ(forks_text(s), "305 forks/s, at least 421 of 1,222 by healthcheck.service");
+  forks.by_unit[0].count = forks.unit_unknown = 1000;
+  forks.by_unit[1].count = 221;
+  EXPECT_EQ(forks_text(s), "305 forks/s") << "too few are known";
+  forks.by_unit = {{.name = "a.service", .count = 400}, {.name = "b.service", .count = 390}};
+  forks.unit_unknown = 432;
+  EXPECT_EQ(forks_text(s), "305 forks/s");
+}
+
 TEST(Headline, LongNamesDoNotCutTheForks) {
   Sidecar s = ranked();
   s.reason = std::string(500, 'r');

@@ -76,7 +76,8 @@ inline Sidecar ranked_sidecar() {
                                       .count = 7400,
                                       .per_second = 2960}},
                          .by_program = {{.name = "sh", .unit = "h.service", .count = 7400}},
-                         .by_pid = {{.name = "sh", .pid = 97, .unit = "h.service", .count = 7400}}};
+                         .by_pid = {{.name = "sh", .pid = 97, .unit = "h.service", .count = 7400}},
+                         .unit_unknown = 100};
   return s;
 }
 

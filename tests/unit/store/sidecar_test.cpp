@@ -49,6 +49,7 @@ TEST(Sidecar, UnitsProgramsAndForksAreWrittenAndRead) {
           R"("per_second_now":4500.5,"by_unit":[{"name":"h.service","pid":0,"unit":"h.service",)"
           R"("cgroup":"/system.slice/h.service","count":7400,"per_second":2960.0,"per_second_before":null,"per_second_now":null}],)"
           R"("by_program":[{"name":"sh",)"));
+  EXPECT_THAT(text, HasSubstr(R"(}],"unit_unknown":100})"));
   const auto read = parse_sidecar(text);
   ASSERT_TRUE(read) << read.error().what;
   EXPECT_EQ(to_json_line(*read), text);

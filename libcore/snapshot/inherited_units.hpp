@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The unit of a process that has forked but has no samples of its own: a shell of a millisecond. A fork inherits the
+// cgroup, so it is the unit of its nearest ancestor of which it is known:
+//
+//   python  sampled, in health.service          the unit of all three
+//     └ sh  forks, has no samples
+//         └ sh  forks, has no samples
+//
+// No record says that a process was moved to another cgroup. So nothing is inherited
+//
+//   * from init.scope and the root cgroup: a service manager moves what it forks, before or after;
+//   * from an ancestor that was in several units, or of which another descendant was seen in another unit: it is a
+//     container's runtime or the like;
+//   * if a cgroup was made since the fork: the process may have been moved there;
+//   * if records were lost since then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "libcore/base/clock.hpp"
+#include "libcore/sideband/process_tracker.hpp"
+#include "libcore/snapshot/contributions.hpp"
+#include "libcore/snapshot/lives.hpp"
+
+namespace flight {
+
+class InheritedUnits {
+ public:
+  InheritedUnits() = default;
+  // `all`: of the whole window. Keeps references to `sideband` and `lives`.
+  InheritedUnits(const TrackerExport& sideband, std::span<const Contribution> all, Lives& lives);
+
+  // kUnitUnknown where it is not certain. `pid`: without samples.
+  [[nodiscard]] std::uint32_t at(std::uint32_t pid, EventTime time_ns) const;
+
+ private:
+  struct Fork {
+    std::uint32_t pid = 0, parent = 0;
+    EventTime time_ns = 0;
+  };
+  // A process with samples. kUnitUnknown: not known, or in several ones.
+  struct Sampled {
+    std::uint32_t pid = 0, process = 0, unit = Lives::kUnitUnknown;
+    bool in_several = false;
+    EventTime begin_ns = 0;
+  };
+  struct Forker {
+    std::uint32_t unit = Lives::kUnitUnknown;
+    EventTime since_ns = 0;
+  };
+  struct Ancestor {
+    std::uint32_t pid = 0, process = 0, unit = Lives::kUnitUnknown;
+    EventTime forked_ns = 0;  // its fork that leads to the process
+  };
+  void read_log();
+  void read_units(std::span<const Contribution> all);
+  void find_movers();
+  [[nodiscard]] const Fork* fork_of(std::uint32_t pid, EventTime until_ns) const;
+  [[nodiscard]] const Sampled* sampled(std::uint32_t pid, std::uint32_t process) const;
+  // nullopt: there is none, or its unit is not known.
+  [[nodiscard]] std::optional<Ancestor> ancestor_of(std::uint32_t pid, EventTime time_ns) const;
+  [[nodiscard]] bool passes_its_unit_on(const Ancestor& ancestor) const;
+
+  const TrackerExport* sideband_ = nullptr;
+  const Lives* lives_ = nullptr;
+  std::vector<Fork> forks_;                                   // ascending by pid and time
+  std::vector<EventTime> made_;                               // when cgroups were made; ascending
+  std::vector<Sampled> sampled_;                              // ascending by pid and process
+  std::unordered_map<std::uint32_t, Forker> forkers_;         // by pid; without samples
+  std::set<std::pair<std::uint32_t, std::uint32_t>> movers_;  // pid and process: a descendant was in another unit
+};
+
+}  // namespace flight
