@@ -75,6 +75,25 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string as_utf8(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string out;
+  while (!text.empty()) {
+    char32_t c = 0;
+    const std::size_t length = decode_utf8(text, c);
+    if (length == 0) {
+      const auto byte = static_cast<unsigned char>(text[0]);
+      out += "\\x";
+      out += kDigits[byte / kDigits.size()];
+      out += kDigits[byte % kDigits.size()];
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+  return out;
+}
+
 std::string own_name(std::string_view name) {
   constexpr std::string_view kFirstOfCommands = "._/(+-@~";  // "(sd-pam)", "-bash"
   if (name.empty()) return {};

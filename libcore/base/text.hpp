@@ -19,6 +19,10 @@ namespace flight {
 // Replaces each misleading character, and each byte that is not UTF-8, by '?'.
 [[nodiscard]] std::string printable(std::string_view text);
 
+// Each byte that is not UTF-8 becomes "\xNN": JSON has no such bytes, and two names that differ in them must not become
+// the same. UTF-8 is not changed, so that "\x2d" in the name of a systemd unit stays.
+[[nodiscard]] std::string as_utf8(std::string_view text);
+
 // The name that a process has given itself, for a sentence or a table: in quotation marks, unless it begins as the
 // names of commands do. A kernel thread is in brackets, as in ps, and so is "[lost]": a process can call itself like
 // that. What the process has written is kept, so call printable() as well.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "libcore/base/finite.hpp"
+#include "libcore/base/text.hpp"
 #include "libcore/json/value.hpp"
 #include "libcore/store/names.hpp"
 
@@ -36,7 +37,7 @@ Object json_of(const SidecarFired& fired) {
 Object json_of(const SidecarRequest& request) {
   return {{"uid", request.uid},
           {"pid", request.pid},
-          {"comm", request.comm},
+          {"comm", as_utf8(request.comm)},
           {"time", request.time},
           {"reason", request.reason}};
 }
@@ -89,26 +90,30 @@ void add_shares(Object& json, const Row& row) {
 }
 
 Object json_of(const SidecarTop& top) {
-  Object json{{"comm", top.comm}, {"pid", top.pid}, {"cgroup", top.cgroup}, {"unit", top.unit}, {"units", top.units}};
+  Object json{{"comm", as_utf8(top.comm)},
+              {"pid", top.pid},
+              {"cgroup", as_utf8(top.cgroup)},
+              {"unit", as_utf8(top.unit)},
+              {"units", top.units}};
   add_named_by(json, top);
   add_shares(json, top);
   return json;
 }
 
 Object json_of(const SidecarGroup& group) {
-  Object json{{"name", group.name},
-              {"unit", group.unit},
-              {"container", group.container},
-              {"cgroup", group.cgroup},
-              {"program", group.program},
-              {"path", group.path},
+  Object json{{"name", as_utf8(group.name)},
+              {"unit", as_utf8(group.unit)},
+              {"container", as_utf8(group.container)},
+              {"cgroup", as_utf8(group.cgroup)},
+              {"program", as_utf8(group.program)},
+              {"path", as_utf8(group.path)},
               {"units", group.units},
               {"processes", group.processes},
               {"pid", group.pid},
-              {"comm", group.comm},
+              {"comm", as_utf8(group.comm)},
               {"pid_share", finite(group.pid_share)},
               {"forks_per_second", finite(group.forks_per_second)},
-              {"forked_by", group.forked_by}};
+              {"forked_by", as_utf8(group.forked_by)}};
   add_named_by(json, group);
   add_shares(json, group);
   return json;
@@ -122,7 +127,10 @@ void add_rates(Object& json, const SidecarForker& forker) {
 }
 
 Object json_of(const SidecarForker& forker) {
-  Object json{{"name", forker.name}, {"pid", forker.pid}, {"unit", forker.unit}, {"cgroup", forker.cgroup}};
+  Object json{{"name", as_utf8(forker.name)},
+              {"pid", forker.pid},
+              {"unit", as_utf8(forker.unit)},
+              {"cgroup", as_utf8(forker.cgroup)}};
   add_named_by(json, forker);
   add_rates(json, forker);
   return json;

@@ -228,7 +228,7 @@ struct Sidecar {
 void read_record(const json::Reader& in, SidecarRecord& out);
 
 // One JSON object, indented by 2, keys in the order above, a newline at the end. Bytes of names that are not UTF-8
-// become U+FFFD.
+// are written as \xNN (as_utf8()), those of other texts as U+FFFD.
 [[nodiscard]] std::string to_json(const Sidecar& sidecar);
 // The same on one line.
 [[nodiscard]] std::string to_json_line(const Sidecar& sidecar);

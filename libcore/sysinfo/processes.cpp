@@ -86,6 +86,15 @@ std::string unescape_comm(std::string_view text) {
   return comm;
 }
 
+// The name that the kernel recorded when it made this worker. /proc adds the work item of this moment:
+// "kworker/u8:2-flush", "kworker/0:1H+kblockd". The name of a rescuer, "kworker/R-scsi_tmf_0", has a '-' of its own, so
+// it is left as it is (wq_worker_comm() in kernel/workqueue.c).
+void cut_work_item(std::string& comm) {
+  constexpr std::string_view kWorker = "kworker/", kRescuer = "kworker/R";
+  if (!comm.starts_with(kWorker) || comm.starts_with(kRescuer)) return;
+  comm.resize(std::min(comm.size(), comm.find_first_of("-+")));
+}
+
 // proc_pid_stat(5): "PID (COMM) STATE PPID …"; COMM may contain blanks and brackets.
 std::optional<Stat> parse_stat(std::string_view text) {
   const std::size_t open = text.find('(');
@@ -202,6 +211,7 @@ Presence read_stat(std::uint32_t pid, ProcessStat& out, const std::string& root)
   out.started_boottime_ns = ns_of_ticks(stat->start_ticks);
   out.thread_count = stat->threads;
   out.is_kernel_thread = (stat->flags & kKernelThread) != 0;
+  if (out.is_kernel_thread) cut_work_item(out.comm);
   out.leader_exited = leader_exited;
   return Presence::there;
 }

@@ -17,6 +17,14 @@ TEST(Text, PrintableLeavesNothingThatDrivesATerminal) {
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "????");
 }
 
+TEST(Text, BytesThatAreNoUtf8StayDifferent) {
+  EXPECT_EQ(as_utf8("plain é € 😀 \x1b"), "plain é € 😀 \x1b");
+  EXPECT_EQ(as_utf8("h\xc3.service"), R"(h\xc3.service)");
+  EXPECT_EQ(as_utf8("h\xc4.service"), R"(h\xc4.service)");
+  EXPECT_EQ(as_utf8("\xff\xed\xa0\x80"), R"(\xff\xed\xa0\x80)");
+  EXPECT_EQ(as_utf8(R"(a\x2db.service)"), R"(a\x2db.service)") << "as systemd has written it";
+}
+
 TEST(Text, IsPrintableWherePrintableChangesNothing) {
   for (const char* good : {"", "plain é € 😀", "\xc2\xa0"}) EXPECT_TRUE(is_printable(good)) << good;
   for (const char* bad : {"a\nb", "\x7f", "\xc2\x9b", "\xe2\x80\xa8", "\xe2\x80\xae", "\xe2\x81\xa6", "\xff"})

@@ -280,12 +280,19 @@ TEST(Sidecar, WhatIsComparedIsReadAndWritten) {
   EXPECT_FALSE(parse_sidecar(R"({"id":"7","path":"/p","trigger":"t","compared":7})"));
 }
 
-TEST(Sidecar, NamesThatAreNoUtf8AreReplaced) {
-  Sidecar sidecar = sample_sidecar();
+TEST(Sidecar, NamesThatDifferInBytesThatAreNoUtf8StayDifferent) {
+  Sidecar sidecar = ranked_sidecar();
   sidecar.top[0].comm = "h\xffog";
+  sidecar.top_units = {{.name = "h\xc3.service", .cgroup = "/h\xc3.service"},
+                       {.name = "h\xc4.service", .cgroup = "/h\xc4.service"}};
+  sidecar.forks->by_unit[0].cgroup = "/h\xc4.service";
   const auto read = parse_sidecar(to_json(sidecar));
   ASSERT_TRUE(read) << read.error().what;
-  EXPECT_EQ(read->top[0].comm, "h\xef\xbf\xbdog");
+  EXPECT_EQ(read->top[0].comm, R"(h\xffog)");
+  ASSERT_EQ(read->top_units.size(), 2U);
+  EXPECT_EQ(read->top_units[0].name, R"(h\xc3.service)");
+  EXPECT_EQ(read->top_units[1].cgroup, R"(/h\xc4.service)");
+  EXPECT_EQ(read->forks->by_unit[0].cgroup, R"(/h\xc4.service)");
 }
 
 TEST(Sidecar, NumbersThatJsonDoesNotHaveBecomeZero) {

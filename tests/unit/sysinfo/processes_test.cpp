@@ -292,6 +292,26 @@ class FakeProc : public testing::Test {
   TempTree tree_;
 };
 
+// /proc appends what a kernel worker does at this moment; its COMM record has only its name.
+TEST_F(FakeProc, AKernelWorkerHasNoWorkItemInItsName) {
+  const auto name_of_task = [this](std::string_view comm, bool is_kernel_thread) {
+    std::string line = stat_line(7, comm, 2, 1, 250);
+    const std::string_view flags = " 4194304 ";
+    if (is_kernel_thread) line.replace(line.find(flags), flags.size(), " 2097216 ");  // with PF_KTHREAD
+    tree_.write("/proc/7/stat", line);
+    ProcessStat stat;
+    EXPECT_EQ(read_stat(7, stat, tree_.root()), Presence::there);
+    EXPECT_EQ(stat.is_kernel_thread, is_kernel_thread);
+    return stat.comm;
+  };
+  EXPECT_EQ(name_of_task("kworker/u8:2-flush-252:0", true), "kworker/u8:2");
+  EXPECT_EQ(name_of_task("kworker/0:1H+kblockd", true), "kworker/0:1H");
+  EXPECT_EQ(name_of_task("kworker/3:0", true), "kworker/3:0");
+  EXPECT_EQ(name_of_task("kworker/R-scsi_t", true), "kworker/R-scsi_");
+  EXPECT_EQ(name_of_task("jbd2/vda1-8", true), "jbd2/vda1-8");
+  EXPECT_EQ(name_of_task("kworker/u8:2-fl", false), "kworker/u8:2-fl") << "a process can call itself like that";
+}
+
 TEST_F(FakeProc, ReadsStatCgroupAndMaps) {
   const std::string line = map_tool(7);
   tree_.write("/proc/7/stat", stat_line(7, "a b) (c", 3, 1, 250));
