@@ -209,16 +209,20 @@ Result<UniqueFd> take_lock(const Folder& folder, const LockKind& kind, const Ide
   return file;
 }
 
-Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, std::vector<std::string>& warnings) {
+// `not_given`: set if the owner could not be changed; null: nobody asks.
+Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, std::vector<std::string>& warnings,
+                  std::string* not_given = nullptr) {
   const int fd = folder.fd.get();
   const bool root = ::geteuid() == 0;
   if (root && (folder.info.st_uid != identity.uid || folder.info.st_gid != identity.gid)) {
     const auto given = own_now(fd, identity.uid, identity.gid);
     if (!given && !is_fixed(given.error().errno_value()))
       return wrap(given.error(), "directory {} to {}", folder.path, identity.user);
-    if (!given || !*given)
+    if (!given || !*given) {
       warnings.push_back(fmt::format("directory {} could not be given to {}: its file system refused chown",
                                      folder.path, identity.user));
+      if (not_given != nullptr) *not_given = warnings.back();
+    }
   }
   const bool own = root || folder.info.st_uid == ::geteuid();
   if (!own || (folder.info.st_mode & 07777U) == mode) return {};
@@ -247,7 +251,8 @@ Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identit
   auto locked = take_lock(*folder, kRuntimeLock, identity, out.warnings);
   if (!locked) return propagate(locked.error());
   out.lock = std::move(*locked);
-  if (auto given = give(*folder, kFolderMode, identity, out.warnings); !given) return propagate(given.error());
+  if (auto given = give(*folder, kFolderMode, identity, out.warnings, &out.not_given); !given)
+    return propagate(given.error());
   const std::string pid = fmt::format("{}\n", ::getpid());
   if (out.lock && ::ftruncate(out.lock.get(), 0) == 0)
     static_cast<void>(!::pwrite(out.lock.get(), pid.data(), pid.size(), 0));
@@ -272,6 +277,14 @@ Result<StateFolder> take_state_folder(const std::string& path, const Identity& i
                     "writable; recording continues",
                     path));
   return out;
+}
+
+Error with_refused_chown(Error error, const RuntimeFolder& runtime) {
+  const int number = error.errno_value();
+  if (runtime.not_given.empty() || (number != EACCES && number != EPERM)) return error;
+  error.what += fmt::format("; {}: make it writable for that user, or use a --runtime-dir on another file system",
+                            runtime.not_given);
+  return error;
 }
 
 bool forbids_start(const Error& error) {

@@ -24,6 +24,7 @@ class RuntimeFolder {
 
   UniqueFd lock;
   std::vector<std::string> warnings;  // what the file system refused: flightd records all the same
+  std::string not_given;              // of these, that it could not be given to flightd's user; empty: it was
 };
 
 // The same for STATE, with its snapshots.
@@ -39,6 +40,9 @@ struct StateFolder {
 // name the directory and what to do.
 [[nodiscard]] Result<RuntimeFolder> take_runtime_folder(const std::string& path, const Identity& identity);
 [[nodiscard]] Result<StateFolder> take_state_folder(const std::string& path, const Identity& identity);
+
+// `error`: flightd's user could not use RUNTIME. If that can be because it could not be given to that user, says so.
+[[nodiscard]] Error with_refused_chown(Error error, const RuntimeFolder& runtime);
 
 // `error`: the reason why STATE was not taken. True: flightd must not start, because the directory belongs to another
 // user or leads elsewhere. False: the disk is missing, read-only or broken; that can change, so flightd records and

@@ -123,6 +123,7 @@ int run(const Options& options, std::vector<std::string> command_line, std::uniq
   const auto config = std::make_shared<ConfigReader>(options.config_file, config_child_command());
   const Start start{.options = options,
                     .config = config,
+                    .runtime_look = std::make_shared<FolderLook>(),
                     .command_line = std::move(command_line),
                     .service = std::getenv("NOTIFY_SOCKET") != nullptr,
                     .control_socket = control_socket};

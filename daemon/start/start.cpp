@@ -103,6 +103,9 @@ tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_pt
   auto identity = find_identity(configured->config.user);
   if (!identity) return failed_start(identity.error());
   raise_limits();
+  // The main thread could not be ended while it waits for a server. What else is wrong is said when it is taken.
+  const auto answers = start.runtime_look->check(options.runtime_dir);
+  if (!answers && answers.error().code == std::errc::timed_out) return failed_start(answers.error());
   auto runtime = take_runtime_folder(options.runtime_dir, *identity);
   if (!runtime) return failed_start(runtime.error());
   auto take_state = take_state_as_root(options.state_dir, *identity);
@@ -157,7 +160,7 @@ tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_pt
   if (auto dropped = drop_privileges(*identity); !dropped) return failed_start(dropped.error());
   if (auto logging = log::use_thread(); !logging) return failed_start(logging.error());
   auto daemon = Daemon::open(std::move(setup));
-  if (!daemon) return failed_start(daemon.error());
+  if (!daemon) return failed_start(with_refused_chown(daemon.error(), out.runtime));
   out.daemon = std::move(*daemon);
   return out;
 }

@@ -35,7 +35,17 @@ constexpr char kAnswered = '.';
   ::_exit(0);
 }
 
+Failure no_answer(const std::string& folder) {
+  return fail(std::errc::timed_out, "{} does not answer: its file system waits for a server or a disk that hangs",
+              folder);
+}
+
 }  // namespace
+
+void look_into(const std::string& folder) {
+  walk_path(folder);
+  const UniqueFd opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+}
 
 void walk_path(const std::string& folder) {
   std::error_code ignored;
@@ -43,7 +53,7 @@ void walk_path(const std::string& folder) {
 }
 
 Result<void> check_answers(std::span<const std::string> folders, std::chrono::milliseconds limit,
-                           const std::function<void(const std::string&)>& look) {
+                           const std::function<void(const std::string&)>& look, pid_t* left_behind) {
   std::array<int, 2> ends{-1, -1};
   const auto what = [&] {
     return fmt::format("the process that looks whether {} {}", folders.empty() ? "nothing" : folders.front(),
@@ -70,10 +80,17 @@ Result<void> check_answers(std::span<const std::string> folders, std::chrono::mi
     if (count == 1) ++answered;
   }
   ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, answered < folders.size() ? WNOHANG : 0);
+  const pid_t reaped = ::waitpid(child, nullptr, answered < folders.size() ? WNOHANG : 0);
   if (answered == folders.size()) return {};
-  return fail(std::errc::timed_out, "{} does not answer: its file system waits for a server or a disk that hangs",
-              folders[answered]);
+  if (left_behind != nullptr && reaped == 0) *left_behind = child;
+  return no_answer(folders[answered]);
+}
+
+Result<void> FolderLook::check(const std::string& folder, std::chrono::milliseconds limit,
+                               const std::function<void(const std::string&)>& look) {
+  if (left_behind_ > 0 && ::waitpid(left_behind_, nullptr, WNOHANG) == 0) return no_answer(folder);
+  left_behind_ = -1;
+  return check_answers(std::span(&folder, 1), limit, look, &left_behind_);
 }
 
 }  // namespace flight::daemon

@@ -272,6 +272,19 @@ TEST_F(CoveredKernel, TheCgroupsAreNotReadAndSaid) {
   (void)end();
 }
 
+// In an earlier version the main thread opened it at the start, said nothing, and could not be ended.
+TEST_F(CoveredKernel, ARuntimeDirectoryThatHangsIsAnErrorAtTheStart) {
+  const std::string run = disk_ + "/run";
+  fs::create_directory(backing_ + "/run");
+  hang_all();
+  StartOptions options;
+  options.runtime_dir = run;
+  daemon_.launch(stacks_config(99, "64K").dump(), options);
+  const auto status = daemon_.process().wait(60s);
+  EXPECT_EQ(status, std::optional<int>(1)) << daemon_.log();
+  EXPECT_THAT(daemon_.log(), HasSubstr(run + " does not answer"));
+}
+
 // If the disk was only slow, the file is read when the disk answers.
 TEST_F(DeadDisk, IsReadWhenItAnswers) {
   EXPECT_LT(start(), 20s);

@@ -316,6 +316,23 @@ TEST_F(Folders, WhereChmodIsRefusedTheUmaskDoesNotMatterOrItIsNamed) {
               testing::ElementsAre(AllOf(HasSubstr(other + "/snapshots keeps mode 0750"), HasSubstr("chmod 0770"))));
 }
 
+TEST_F(Folders, AnErrorOfARuntimeFolderThatCouldNotBeGivenNamesTheChown) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+  identity_ = Identity{.uid = 65534, .gid = 65534, .user = "nobody"};
+  const Error denied{std::make_error_code(std::errc::permission_denied), "bind the socket"};
+  const Error full{std::make_error_code(std::errc::no_space_on_device), "bind the socket"};
+  const auto given = take_runtime_folder(root_ + "/given", identity_);
+  ASSERT_TRUE(given) << given.error().what;
+  EXPECT_EQ(with_refused_chown(denied, *given).what, "bind the socket");
+  const auto refused = test::with_failing_calls(
+      SYS_fchown, [this] { return take_runtime_folder(run_, identity_); }, EPERM);
+  ASSERT_TRUE(refused) << refused.error().what;
+  EXPECT_EQ(with_refused_chown(full, *refused).what, "bind the socket");
+  EXPECT_THAT(with_refused_chown(denied, *refused).what,
+              AllOf(HasSubstr("bind the socket; directory " + run_ + " could not be given to nobody"),
+                    HasSubstr("refused chown"), HasSubstr("--runtime-dir")));
+}
+
 TEST_F(Folders, WithoutATaskTheErrorSaysWhatToRaise) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root starts a process for it";
   const auto take = test::without_tasks([this] { return take_state_as_root(state_, identity_); });

@@ -9,6 +9,8 @@
 #include <string>
 
 #include "tests/unit/base/failing_listings.hpp"
+#include "tests/unit/hung_mount.hpp"
+#include "tests/unit/root_test.hpp"
 
 namespace flight::daemon {
 namespace {
@@ -39,6 +41,33 @@ TEST(FolderAnswers, NamesTheFirstThatDoesNotEnd) {
 // A look that fails, or even kills its process, has not waited.
 TEST(FolderAnswers, OneThatDiesDoesNotHang) {
   EXPECT_TRUE(check_answers(kFolders, 1h, [](const std::string&) { ::_exit(1); }));
+}
+
+TEST(FolderAnswers, OneOfAHungServerIsNotOpened) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
+  test::in_own_mounts([] {
+    const test::HungMount hung("/var/tmp");
+    FolderLook look;
+    for (int i = 0; i < 2; ++i) {
+      const auto answers = look.check("/var/tmp", 100ms);
+      ASSERT_FALSE(answers);
+      EXPECT_EQ(answers.error().code, std::errc::timed_out);
+    }
+    EXPECT_TRUE(FolderLook().check("/"));
+  });
+}
+
+// The process of an earlier look was killed; one that waits for a server would remain.
+TEST(FolderAnswers, ALookIsRepeatedWhenTheEarlierOneHasEnded) {
+  FolderLook look;
+  const auto first = look.check("/", 50ms, [](const std::string&) {
+    for (;;) ::pause();
+  });
+  ASSERT_FALSE(first);
+  const auto until = std::chrono::steady_clock::now() + 20s;
+  while (!look.check("/") && std::chrono::steady_clock::now() < until) {
+  }
+  EXPECT_TRUE(look.check("/"));
 }
 
 TEST(FolderAnswers, WithoutATaskTheErrorSaysWhatToRaise) {
