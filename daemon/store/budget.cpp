@@ -24,7 +24,6 @@ constexpr std::uint64_t kUsualRatio = 4;  // a ring's bytes divided by its compr
 constexpr std::uint64_t kSidecarBytes = 1U << 20U;
 constexpr std::uint64_t kMostBytes = 1ULL << 50U;  // larger than any snapshot
 constexpr std::uint64_t kLeastBytes = 64U << 10U;  // do not begin a snapshot with less free space
-constexpr std::uint64_t kLeastInodes = 2;          // its data file and its sidecar
 constexpr std::uint64_t kLeastPartBytes = 1U << 20U;
 constexpr std::uint64_t kPartInodes = 3;  // its journal, too
 
@@ -228,9 +227,12 @@ Result<VacuumOutcome> StoreBudget::make_room(const std::string& trigger, std::ui
   const auto space = space_of(folder_);
   if (space && space->free_inodes && *space->free_inodes < kLeastInodes)
     return refuse(sys_error(ENOSPC,
-                            "make space for a snapshot in {}: its file system has {} free, a snapshot needs {}; remove "
-                            "files, or snapshots with `flightctl remove`",
-                            folder_, counted(*space->free_inodes, "inode"), kLeastInodes));
+                            "make space for a snapshot in {}: its file system has {} free, a snapshot needs {}; {}: "
+                            "remove files, or snapshots with `flightctl remove`",
+                            folder_, counted(*space->free_inodes, "inode"), kLeastInodes,
+                            in_vain || !out.removed.empty()
+                                ? "deleting other snapshots did not help"
+                                : "all snapshots that may be deleted for it would not free so many"));
   if (space && space->free_bytes < std::min(likely, kLeastBytes))
     return refuse(sys_error(
         ENOSPC, "make space for a snapshot in {}: it will probably need {}, {} are free, and {}", folder_,
@@ -262,7 +264,8 @@ Result<StoreBudget::PartRoom> StoreBudget::make_part_room(std::uint64_t most_byt
   if (!begun_free_bytes) begun_free_bytes = space_of(folder_).value_or(FileSystemSpace{}).free_bytes;
   PartRoom out{.outcome = vacuum({.incoming = IncomingSnapshot{.trigger = std::string(kRecordTrigger),
                                                                .disk_bytes = most_bytes,
-                                                               .beside_bytes = part_bytes(/*running=*/true)},
+                                                               .beside_bytes = part_bytes(/*running=*/true),
+                                                               .least_inodes = kPartInodes},
                                   .room_in_vain = in_vain}),
                .limits = {}};
   const auto refuse = [&](Failure why) {

@@ -94,6 +94,7 @@ class Budget {
     if (exceeds_alone(incoming_bytes_)) apart_bytes_ = incoming_bytes_;
     free_bytes_ = now.free_bytes;
     free_inodes_ = now.free_inodes;
+    if (now.incoming) least_inodes_ = now.incoming->least_inodes;
     std::uint64_t least_files = now.incoming ? 1 : 0, least_bytes = incoming_bytes_ - apart_bytes_ + beside_bytes;
     for (const Candidate& one : candidates) {
       const bool pinned = one.snapshot->pinned;
@@ -144,8 +145,9 @@ class Budget {
   }
   [[nodiscard]] Lack lacks_room() const {
     return {.bytes = wants_room_ && free_bytes_ < incoming_bytes_,
-            .inodes = wants_room_ && free_inodes_ && *free_inodes_ < kNeededInodes};
+            .inodes = wants_room_ && free_inodes_ && *free_inodes_ < needed_inodes_};
   }
+  void need_least_inodes() { needed_inodes_ = std::min(needed_inodes_, least_inodes_); }
   [[nodiscard]] Lack lacks_free() const {
     return {.bytes = limits_.keep_free_bytes != 0 && free_bytes_ < limits_.keep_free_bytes + incoming_bytes_};
   }
@@ -185,6 +187,7 @@ class Budget {
   std::uint64_t files_ = 0, use_bytes_ = 0, free_bytes_ = 0, incoming_bytes_ = 0;
   std::uint64_t apart_bytes_ = 0;  // of the newest snapshot, or the incoming one, that exceeds max_use alone
   std::optional<std::uint64_t> free_inodes_;
+  std::uint64_t needed_inodes_ = kNeededInodes, least_inodes_ = kLeastInodes;
   std::uint64_t pinned_files_ = 0, pinned_bytes_ = 0;
   bool pinned_exceed_files_ = false, pinned_exceed_use_ = false;  // these limits are exceeded whatever else is deleted
 };
@@ -283,8 +286,11 @@ VacuumPlan plan_vacuum(const std::vector<StoredSnapshot>& snapshots, const Store
       for (Candidate* one : *some) drop(*one, reason);
   };
   std::sort(candidates.begin(), candidates.end(), older);
-  reach(
-      VacuumReason::room, [](const Candidate&) { return true; }, [](const Budget& at) { return at.lacks_room(); });
+  const auto any = [](const Candidate&) { return true; };
+  const auto lacks_room = [](const Budget& at) { return at.lacks_room(); };
+  // In a store of few snapshots: the newest evidence is worth more than inodes to spare.
+  if (budget.lacks_room().inodes && !enough_of(candidates, budget, any, lacks_room)) budget.need_least_inodes();
+  reach(VacuumReason::room, any, lacks_room);
   std::sort(candidates.begin(), candidates.end(), less_kept);
   reach(
       VacuumReason::keep_free, [](const Candidate& one) { return one.rank == kBetween; },

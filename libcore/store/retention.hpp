@@ -59,6 +59,9 @@ struct StoreLimits {
   std::uint64_t keep_first = 0, keep_last = 0;
 };
 
+inline constexpr std::uint64_t kNeededInodes = 8;  // two files of a snapshot, its pin, files being replaced
+inline constexpr std::uint64_t kLeastInodes = 2;   // its data file and its sidecar
+
 // A snapshot that is about to be written: it will be the newest, and the last of its trigger.
 struct IncomingSnapshot {
   std::string trigger;
@@ -66,12 +69,13 @@ struct IncomingSnapshot {
   // The size of unfinished files that are being written at the same time. They count for max_use, but their space is
   // already in use, so nothing is deleted to make room for them.
   std::uint64_t beside_bytes = 0;
+  std::uint64_t least_inodes = kLeastInodes;
 };
 
 struct StoreNow {
   std::uint64_t free_bytes = 0;  // of the file system, for users other than root
   // The free inodes, if the file system has a fixed number. With fewer than kNeededInodes there is no room for a
-  // snapshot, whatever space is free.
+  // snapshot, whatever space is free. If deletions would not give so many, with fewer than its least_inodes.
   std::optional<std::uint64_t> free_inodes;
   WallTime time{};
   std::optional<IncomingSnapshot> incoming;
@@ -83,8 +87,6 @@ struct StoreNow {
   bool room_in_vain = false;
   std::vector<std::uint64_t> symbols_bytes{};  // of each file of kernel symbols
 };
-
-inline constexpr std::uint64_t kNeededInodes = 8;  // two files of a snapshot, its pin, files being replaced
 
 enum class VacuumReason { missing, max_age, max_files, max_use, room, keep_free };
 [[nodiscard]] std::string_view to_string(VacuumReason reason);  // as in the configuration

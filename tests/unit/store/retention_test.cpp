@@ -238,6 +238,27 @@ TEST(Retention, WithoutInodesThereIsNoRoomHoweverManyBytesAreFree) {
   EXPECT_THAT(gone(snapshots, {}, situation), IsEmpty());
 }
 
+// The newest evidence is not lost for want of inodes to spare.
+TEST(Retention, FewSnapshotsMakeRoomForWhatTheNextOneNeeds) {
+  auto snapshots = row(1, 3);
+  for (StoredSnapshot& snapshot : snapshots) snapshot.inodes = 2;
+  StoreNow situation = now();
+  situation.incoming = IncomingSnapshot{.trigger = "spike", .disk_bytes = kEach};
+  situation.free_inodes = 0;
+  VacuumPlan plan = plan_vacuum(snapshots, {}, situation);
+  EXPECT_THAT(deletions(snapshots, plan), ElementsAre("1 room"));
+  EXPECT_EQ(plan.still_over, std::nullopt);
+  situation.incoming->least_inodes = 3;
+  EXPECT_THAT(gone(snapshots, {}, situation), ElementsAre(1, 2));
+  situation.free_inodes = 3;
+  EXPECT_THAT(gone(snapshots, {}, situation), IsEmpty());
+  situation.free_inodes = 0;
+  situation.incoming->least_inodes = 5;
+  plan = plan_vacuum(snapshots, {}, situation);
+  EXPECT_THAT(plan.victims, IsEmpty()) << "it would not be enough";
+  EXPECT_EQ(plan.still_over, VacuumReason::room);
+}
+
 // Others filled the disk: what flightd could delete would not help, so it stays.
 TEST(Retention, KeepFreeDeletesOnlyWhatReachesIt) {
   const auto snapshots = row(1, 1, "oom") + row(2, 10);

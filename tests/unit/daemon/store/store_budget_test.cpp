@@ -582,6 +582,26 @@ TEST_F(Budget, AFullInodeTableDeletesTheOldest) {
   EXPECT_LT(room->removed.size(), 9U) << "no more than is needed";
 }
 
+TEST_F(Budget, WithoutInodesTheOldestOfTwoMakesRoom) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=20"), 0);
+  mounted_ = true;
+  for (std::uint64_t seq = 1; seq <= 2; ++seq) make(seq, wall_now() - hours(3 - seq));
+  for (int i = 0; std::ofstream(folder_ + fmt::format("/other-{}", i)); ++i) ASSERT_LT(i, 100);
+  ASSERT_EQ(space_of(folder_)->free_inodes, 0U);
+  const auto room = budget({}).make_room("spike", 1U << 20U);
+  ASSERT_TRUE(room) << room.error().what;
+  ASSERT_EQ(room->removed.size(), 1U);
+  EXPECT_EQ(room->removed[0].id, "1");
+  EXPECT_GE(space_of(folder_)->free_inodes.value_or(0), kLeastInodes);
+  // The only one that is left is the newest.
+  for (int i = 100; std::ofstream(folder_ + fmt::format("/other-{}", i)); ++i) ASSERT_LT(i, 200);
+  const auto refused = budget({}).make_room("spike", 1U << 20U);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().what,
+              HasSubstr("a snapshot needs 2; all snapshots that may be deleted for it would not"));
+}
+
 TEST_F(Budget, WithoutInodesAndWithoutSnapshotsItSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root may mount";
   ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=16M,nr_inodes=10"), 0);
