@@ -45,7 +45,7 @@ struct ClockPair {
 [[nodiscard]] std::string to_rfc3339(WallTime time);
 // The same moment in the format of file names: "20261120T031204.123Z".
 [[nodiscard]] std::string to_compact_utc(WallTime time);
-// The reverse of to_compact_utc.
+// The reverse of to_compact_utc, of the years 1970 to 2261: an error for all others.
 [[nodiscard]] Result<WallTime> parse_compact_utc(std::string_view text);
 // A time from the command line, in the forms that journalctl takes:
 //   "2026-11-20T03:12:04Z"             RFC 3339, with offset or Z

@@ -14,8 +14,9 @@ namespace flight {
 
 inline constexpr std::int64_t kSecondNs = 1'000'000'000;
 
-// The range of times: nanoseconds in 64 bits end in 2262, and the difference of two times must fit as well.
-inline constexpr int kFirstYear = 1970, kLastYear = 2199;
+// The range of times, in file names as well: nanoseconds in 64 bits end in April 2262, and the difference of two times
+// fits as well. Linux sets its clock to 2232 at most.
+inline constexpr int kFirstYear = 1970, kLastYear = 2261;
 
 inline WallTime from_seconds(std::time_t seconds) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(seconds) * kSecondNs);

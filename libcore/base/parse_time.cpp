@@ -19,7 +19,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-constexpr std::time_t kLastSecond = 7'258'118'399;  // of kLastYear, UTC
+constexpr std::time_t kLastSecond = 9'214'646'399;  // of kLastYear, UTC
 
 // Reads "NN" at `at`; -1 if there are not two digits.
 int two_digits(std::string_view text, std::size_t at) {

@@ -30,9 +30,6 @@ constexpr std::array<std::pair<PartFileKind, std::string_view>, 3> kPartPrefixes
      {PartFileKind::journal, ".flightd-rec-"},
      {PartFileKind::sidecar, ".flightd-side-"}}};
 
-// A time that fits into 64 bits of nanoseconds since 1970; the comparison below checks the rest.
-bool year_in_range(std::string_view time) { return time >= "1970" && time < "2262"; }
-
 }  // namespace
 
 std::string SnapshotName::stem() const {
@@ -75,8 +72,7 @@ std::optional<SnapshotName> parse_snapshot_name(std::string_view file) {
   const std::string_view host = stem.substr(kPrefix.size(), time_at - 1 - kPrefix.size());
   const std::string_view trigger = stem.substr(time_end + 2, seq_at - time_end - 2);
   const auto seq = parse_seq(stem.substr(seq_at + 1));
-  if (!seq || !valid_trigger_name(trigger) || clean_host(host) != host || !year_in_range(time_text))
-    return std::nullopt;
+  if (!seq || !valid_trigger_name(trigger) || clean_host(host) != host) return std::nullopt;
   const auto time = parse_compact_utc(time_text);
   if (!time) return std::nullopt;
   SnapshotName name{.host = std::string(host), .time = *time, .trigger = std::string(trigger), .seq = *seq};

@@ -37,6 +37,17 @@ TEST(SnapshotName, ReadsWhatItWrote) {
       }
 }
 
+// A machine's clock may be wrong by centuries.
+TEST(SnapshotName, ReadsWhatItWroteInAnyYear) {
+  for (const std::int64_t seconds : {0LL, 7'258'118'400LL, 8'277'292'036LL}) {  // the last one is of 2232
+    SnapshotName name = name_of("web3", "manual", 1);
+    name.time = std::chrono::seconds(seconds);
+    const auto read = parse_snapshot_name(name.data_file());
+    ASSERT_TRUE(read) << name.data_file();
+    EXPECT_EQ(read->time, name.time);
+  }
+}
+
 TEST(SnapshotName, LookAlikesAreNotOurs) {
   for (const char* file : {"",
                            "flight-",
