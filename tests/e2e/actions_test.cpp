@@ -176,8 +176,11 @@ class Actions : public OwnBroker {
     const pid_t pid = any();
     limit_files(pid, std::to_string(entries(pid, "fd")));
   }
+  // A broker that was just started needs its threads first: without them it records nothing until there are tasks
+  // again.
   void no_tasks() {
     full_.reset();
+    EXPECT_TRUE(wait_until([this] { return entries(broker_->pid(), "task") >= broker_threads_; }, 30s));
     full_.emplace(std::vector<pid_t>{daemon_.pid(), broker_->pid()});
     EXPECT_TRUE(full_->made()) << "no cgroup with pids.max";
   }
@@ -278,6 +281,7 @@ class Actions : public OwnBroker {
   std::optional<Child> mapper_, served_;
   bool filled_ = false;
   std::optional<FullGroup> full_;
+  std::size_t broker_threads_ = 0;  // as at the start
   std::set<std::string> reported_;
   std::mt19937_64 random_;
 };
@@ -296,6 +300,7 @@ TEST_F(Actions, AtRandomLoseNothing) {
   const Size most = size_of(daemon_.pid());
   Size most_of_broker = size_of(broker_->pid());
   ++most_of_broker.children;
+  broker_threads_ = most_of_broker.threads;
   const std::uint64_t end_ns = now_ns() + seconds * 1'000'000'000;
   std::vector<std::string> done;
   while (now_ns() < end_ns && !HasFailure()) {
