@@ -255,6 +255,55 @@ TEST_F(NamesLong, AnExecDuringAPauseIsKnownAfterwards) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// Processes end, execute others and get names of their own; a number is used again. Whenever a snapshot is taken, a
+// sample has the same name, and a process in `top` has that of its samples, and as many.
+TEST_F(NamesLong, OverlappingSnapshotsNameEachSampleAlike) {
+  ASSERT_TRUE(daemon_.start(stacks_config(997, "2M")));
+  const std::string other_cpu = std::to_string(usable_cpus().front());
+  const Child execer = start_load({folder_.load("execer"), other_cpu, "1.5", folder_.load("burner"), other_cpu, "60"});
+  const Child threader = start_load({folder_.load("threader"), other_cpu, "15", "fork"});
+  const Child reuser = start_load({folder_.load("reuser"), other_cpu, "1"});
+  const Child forker = start_load({folder_.load("forker"), cpu_, "9999", "3"}, -5);
+  ASSERT_TRUE(forker.wait_for_line("started")) << forker.err();
+  const auto forked = threader.wait_for_line("forked", 30s);
+  ASSERT_TRUE(forked) << threader.err();
+  const auto of_thread = static_cast<int>(number_in(*forked, "pid"));
+  std::vector<Json> sidecars;
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(execer.runs_for(200ms));
+    sidecars.push_back(daemon_.snapshot());
+  }
+  kill(of_thread, SIGKILL);
+  std::map<std::pair<std::uint64_t, int>, NamedSample> known;
+  std::size_t again = 0, differ = 0;
+  std::string example;
+  for (const Json& sidecar : sidecars) {
+    std::map<int, std::size_t> counted;
+    std::map<int, NamedSample> newest;
+    for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
+      ++counted[sample.pid];
+      if (sample.tid == sample.pid && sample.time_ns >= newest[sample.pid].time_ns) newest[sample.pid] = sample;
+      const auto [before, is_new] = known.try_emplace(std::pair(sample.time_ns, sample.cpu), sample);
+      again += is_new ? 0 : 1;
+      const NamedSample& first = before->second;
+      if (first.comm == sample.comm && first.pid == sample.pid && first.tid == sample.tid) continue;
+      ++differ;
+      example = first.line + "\n" + sample.line;
+    }
+    for (const int pid : {static_cast<int>(execer.pid()), of_thread}) {
+      const Json& top = sidecar["top"];
+      const auto row = std::find_if(top.begin(), top.end(), [pid](const Json& one) { return one["pid"] == pid; });
+      ASSERT_NE(row, top.end()) << pid << top;
+      EXPECT_EQ((*row)["comm"], newest[pid].comm) << newest[pid].line;
+      EXPECT_EQ((*row)["samples"], counted[pid]) << *row;
+    }
+  }
+  fmt::print("{} samples, {} of them again in the next snapshots\n", known.size(), again);
+  EXPECT_GT(again, 1000U);
+  EXPECT_EQ(differ, 0U) << example;
+  EXPECT_TRUE(daemon_.stop());
+}
+
 // flightd is stopped for a moment. Meanwhile one thread on each CPU fills the sideband rings, and a process executes
 // another program; the record is lost.
 TEST_F(NamesLong, AfterLostRecordsUncertainNamesAreLost) {
