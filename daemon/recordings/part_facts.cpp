@@ -124,6 +124,10 @@ Sidecar PartContext::begun() const {
   return out;
 }
 
+void append_texts(std::vector<std::string>& out, const std::vector<std::string>& more) {
+  out.insert(out.end(), more.begin(), more.end());
+}
+
 SidecarHole sidecar_hole(std::string channel, int cpu, const Hole& hole) {
   return {.channel = std::move(channel),
           .cpu = cpu,

@@ -79,6 +79,9 @@ class PartContext {
   std::size_t taken_ids_ = 0;                          // so many of build_ids_ were taken; under mutex_
 };
 
+// `more` after those of `out`.
+void append_texts(std::vector<std::string>& out, const std::vector<std::string>& more);
+
 [[nodiscard]] SidecarHole sidecar_hole(std::string channel, int cpu, const Hole& hole);
 
 // Fills in what the finished file has: its size, its window, its holes, beside those that `out` has already. `at_ns`:

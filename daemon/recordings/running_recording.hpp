@@ -122,6 +122,7 @@ class RunningRecording {
   [[nodiscard]] bool is_over(EventTime now_ns);
   [[nodiscard]] EventTime ends_ns() const;  // by clock_; under mutex_
   void finish(RecordingEnd end);
+  void free_memory();
   [[nodiscard]] RecordProgress progress(EventTime now_ns) const;
 
   // running_rings.cpp
@@ -133,6 +134,9 @@ class RunningRecording {
   // True if a part could not be begun because nobody makes its files now: the broker died, or the disk hangs. The next
   // broker can make them, and a disk may answer again.
   [[nodiscard]] bool may_begin_later(const Error& error) const;
+
+  // Snapshots are not deleted for more than that at once, however large a part may become.
+  static constexpr std::uint64_t kRoomAtOnceBytes = 64U << 20U;
 
   // running_parts.cpp
   // Asks for the space and the files of the next part. `budget`: the store has none for it.
@@ -146,14 +150,15 @@ class RunningRecording {
   [[nodiscard]] EventTime floor_ns() const;
   // The kernel's symbols of this part, beside the snapshots.
   void keep_symbols(const PartContext& context, const Sidecar& contents) const;
+  void take_round(Round round);
+
+  // running_ends.cpp
   void commit_ended();
   // `holes_known`: as in SidecarRecord.
   void commit(OpenPart part, const PartFacts& facts, bool holes_known);
   [[nodiscard]] std::vector<std::string> gaps_until(EventTime until_ns);
   void rescue(OpenPart part, const Error& error, PartFacts facts);
   void describe_last_again();
-  void free_memory();
-  void take_round(Round round);
 
   // running_names.cpp; on the writer's thread.
   [[nodiscard]] RecordBuffer sideband(EventTime after_ns, EventTime until_ns);
