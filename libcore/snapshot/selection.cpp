@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/snapshot/selection.hpp"
 
+#include <linux/perf_event.h>
+
 #include <algorithm>
 #include <array>
+#include <span>
 
 #include "libcore/snapshot/recorded_cpus.hpp"
 #include "libcore/snapshot/user_copies.hpp"
@@ -28,9 +31,23 @@ void cut_window(RingSelection& ring, EventTime begin_ns, EventTime end_ns) {
   ring.last = static_cast<std::size_t>(last - records.begin());
 }
 
+bool has_callchains(const EventTable& events) {
+  for (std::size_t i = 0; i < events.size(); ++i)
+    if ((events.layout(i).sample_type & PERF_SAMPLE_CALLCHAIN) != 0) return true;
+  return false;
+}
+
+// In the kernel the program's registers may still be those before an exec.
+bool is_in_program(std::span<const std::byte> record) {
+  return (load<perf_event_header>(record.data()).misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
+}
+
+// What is needed of every sample is taken here: reading the records again would cost as much again, as they are as
+// large as the rings. `keeps_leaves`: fills RingSelection::leaves.
 void tally(RingSelection& ring, const EventTable& events, const std::vector<bool>& samples_cpu,
-           const SidecarCompared& compared) {
+           const SidecarCompared& compared, bool keeps_leaves) {
   RecordScratch scratch;
+  if (keeps_leaves) ring.leaves.reserve(std::min<std::size_t>(ring.walk.samples, ring.last - ring.first));
   RingSelection::Tally* current = nullptr;
   RingSelection::Source current_source;
   std::uint32_t current_tid = 0;
@@ -57,6 +74,8 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
       current_tid = fields->tid;
       ring.tids.insert(current_tid);
     }
+    if (keeps_leaves && is_in_program(record))
+      ring.leaves.push_back({.ip = fields->ip, .pid = fields->pid, .record = static_cast<std::uint32_t>(i)});
     current->add(compared, ref.time_ns, samples_cpu[key->event]);
   }
 }
@@ -174,9 +193,10 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
 
   const SamplingEvents sampling(manifest);
   out.compared = compare(out, manifest, channel_rings, sampling, change);
+  const bool keeps_leaves = has_callchains(events);
   workers.for_each_ring(cpus, [&](std::size_t i) {
     cut_window(out.rings[i], out.begin_ns, out.end_ns);
-    tally(out.rings[i], events, sampling.on(cpus[i]), out.compared);
+    tally(out.rings[i], events, sampling.on(cpus[i]), out.compared, keeps_leaves);
   });
 
   for (std::size_t i = 0; i < out.rings.size(); ++i) {

@@ -77,6 +77,14 @@ struct RingSelection {
   // The samples in this ring's part of the window. There are at most as many of them as samples.
   std::unordered_map<Source, Tally, SourceHash> tallies;
   std::unordered_set<std::uint32_t> tids;
+  // Where a sample was taken in its program, for unmapped_leaves.hpp: what is code is known only after the tracker's
+  // export, which needs the pids. 16 bytes, like RecordRef.
+  struct Leaf {
+    std::uint64_t ip = 0;
+    std::uint32_t pid = 0;
+    std::uint32_t record = 0;  // walk.records[record]
+  };
+  std::vector<Leaf> leaves;  // of the samples in user mode, in the order of time; none if no event has callchains
 };
 
 struct Selection {

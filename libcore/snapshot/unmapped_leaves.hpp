@@ -4,14 +4,14 @@
 // moved by mremap(2), by the program itself or by CRIU, which restores a process so: the kernel writes no record of it.
 #pragma once
 
-#include "libcore/perf/record.hpp"
 #include "libcore/snapshot/mapped_code.hpp"
 #include "libcore/snapshot/selection.hpp"
 #include "libcore/snapshot/worker_pool.hpp"
 
 namespace flight {
 
-// One pass over the samples, on the workers. Any thread but a worker.
-void doubt_unmapped_leaves(MappedCode& code, const Selection& selection, const EventTable& events, WorkerPool& workers);
+// By RingSelection::leaves, on the workers; it reads no record. All samples are looked at before the first is written,
+// since a doubt also holds for earlier ones. Any thread but a worker.
+void doubt_unmapped_leaves(MappedCode& code, const Selection& selection, WorkerPool& workers);
 
 }  // namespace flight

@@ -163,7 +163,7 @@ Result<void> write_once(WrittenData& out, const DataToWrite& what, const Snapsho
                         const OnProgress& progress) {
   out = WrittenData();
   MappedCode code(what.sideband);
-  doubt_unmapped_leaves(code, what.selection, what.recording.events, workers);
+  doubt_unmapped_leaves(code, what.selection, workers);
   FileSamples samples(what.recording.manifest, what.recording.events, &code);
   std::vector<FileEvent> events = file_events(what.recording.manifest);
   samples.mark(events);
