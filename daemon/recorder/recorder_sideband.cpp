@@ -49,8 +49,7 @@ void RecorderThread::take_batch(std::size_t first, std::size_t end, EventTime co
   if (drained_.empty() && !strangers_.due(now_ns) && !intake_.due()) return;
   drained_bytes_ += drained_.size();
   intake_.skim(drained_);  // before the passes that cost more
-  cut_ += cut_to_content(drained_);
-  clear_build_id_marks(drained_);
+  cut_ += repair_records(drained_);
   strangers_.sift(drained_, now_ns);
   if (may_know_) tracker_.drop_known(drained_);
   intake_.sift(drained_, now_ns, complete_ns);

@@ -28,15 +28,24 @@ std::size_t true_size(std::span<const std::byte> record) {
   return kKsymbolNameAt + (bytes + kAlign - 1) / kAlign * kAlign + sizeof(Trailer);
 }
 
+// `record`: a whole one.
+void clear_build_id_mark(std::byte* record) {
+  auto header = load<perf_event_header>(record);
+  if (header.type != PERF_RECORD_MMAP2 || (header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) == 0) return;
+  header.misc = static_cast<std::uint16_t>(header.misc & ~PERF_RECORD_MISC_MMAP_BUILD_ID);
+  std::memcpy(record, &header, sizeof header);
+}
+
 }  // namespace
 
-std::size_t cut_to_content(RecordBuffer& records) {
+std::size_t repair_records(RecordBuffer& records) {
   std::size_t cut = 0, kept = 0, done = 0;
   for (auto record = next_record(records); !record.empty(); record = next_record(std::span(records).subspan(done))) {
     const std::size_t claimed = record.size();
     std::size_t size = true_size(record);
     if (size == 0 || size >= claimed) {
       size = claimed;
+      clear_build_id_mark(records.data() + done);
     } else {
       auto header = load<perf_event_header>(record.data());
       header.size = static_cast<std::uint16_t>(size);
@@ -54,13 +63,10 @@ std::size_t cut_to_content(RecordBuffer& records) {
 }
 
 void clear_build_id_marks(std::span<std::byte> records) {
-  for (auto record = next_record(records); !record.empty(); record = next_record(records)) {
-    auto header = load<perf_event_header>(record.data());
-    if (header.type == PERF_RECORD_MMAP2 && (header.misc & PERF_RECORD_MISC_MMAP_BUILD_ID) != 0) {
-      header.misc = static_cast<std::uint16_t>(header.misc & ~PERF_RECORD_MISC_MMAP_BUILD_ID);
-      std::memcpy(records.data(), &header, sizeof header);
-    }
-    records = records.subspan(record.size());
+  std::size_t at = 0;
+  for (auto record = next_record(records); !record.empty(); record = next_record(records.subspan(at))) {
+    clear_build_id_mark(records.data() + at);
+    at += record.size();
   }
 }
 

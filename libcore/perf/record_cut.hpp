@@ -22,11 +22,11 @@
 
 namespace flight {
 
-// Cuts such records behind their trailer. `records`: whole ones, as the kernel wrote them. Returns how many were cut.
-std::size_t cut_to_content(RecordBuffer& records);
+// Cuts such records behind their trailer and takes wrong marks away, in one pass. `records`: whole ones, as the kernel
+// wrote them for an event without attr.build_id, so that every mark is a wrong one. Returns how many were cut.
+std::size_t repair_records(RecordBuffer& records);
 
-// Takes the mark from such records. `records`: whole ones, as the kernel wrote them for an event without
-// attr.build_id, so that every mark is a wrong one.
+// Only the marks, for a reader to whom the size does not matter.
 void clear_build_id_marks(std::span<std::byte> records);
 
 }  // namespace flight

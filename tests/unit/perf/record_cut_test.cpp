@@ -53,7 +53,7 @@ TEST(RecordCut, ALengthenedRecordIsAsItShouldBe) {
   }
   append_cgroup(records, {.id = 9, .path = "/behind"}, kCutTrailer);
   append_cgroup(expected, {.id = 9, .path = "/behind"}, kCutTrailer);
-  EXPECT_EQ(cut_to_content(records), 4U);
+  EXPECT_EQ(repair_records(records), 4U);
   EXPECT_EQ(records, expected);
 }
 
@@ -65,10 +65,10 @@ TEST(RecordCut, NamesOfEveryLengthKeepTheirTrailer) {
     RecordBuffer records, expected;
     append_ksymbol(expected, symbol, kCutTrailer);
     append_ksymbol(records, symbol, kCutTrailer);
-    EXPECT_EQ(cut_to_content(records), 0U) << length;
+    EXPECT_EQ(repair_records(records), 0U) << length;
     EXPECT_EQ(records, expected);
     lengthen(records, 0, 40);
-    EXPECT_EQ(cut_to_content(records), 1U) << length;
+    EXPECT_EQ(repair_records(records), 1U) << length;
     EXPECT_EQ(records, expected);
     ASSERT_TRUE(parse_trailer(records));
     EXPECT_EQ(parse_trailer(records)->time_ns, kCutTrailer.time_ns);
@@ -101,6 +101,31 @@ TEST(RecordCut, AMarkOfABuildIdThatIsNotThereIsTakenBack) {
   }
 }
 
+// Another user's session makes both mistakes in the same second: the marks are behind records that become shorter.
+TEST(RecordCut, MarksBetweenLengthenedRecordsAreTakenBack) {
+  const Mmap2Record map{.pid = 1, .tid = 1, .address = 0x1000, .bytes = 0x2000, .inode = 12345, .name = "/usr/bin/one"};
+  RecordBuffer expected, records;
+  for (const std::size_t more : {0U, 32U, 0U, 64U}) {
+    std::size_t at = records.size();
+    append_ksymbol(records, kCutSymbol, kCutTrailer);
+    if (more != 0) lengthen(records, at, more);
+    append_ksymbol(expected, kCutSymbol, kCutTrailer);
+    at = records.size();
+    append_mmap2(records, map, kCutTrailer);
+    auto header = load<perf_event_header>(records.data() + at);
+    header.misc = static_cast<std::uint16_t>(header.misc | PERF_RECORD_MISC_MMAP_BUILD_ID);
+    std::memcpy(records.data() + at, &header, sizeof header);
+    append_mmap2(expected, map, kCutTrailer);
+  }
+  RecordBuffer marks_only = records;
+  EXPECT_EQ(repair_records(records), 2U);
+  EXPECT_EQ(records, expected);
+  clear_build_id_marks(marks_only);
+  EXPECT_EQ(marks_only.size(), expected.size() + 96U) << "no record is cut";
+  EXPECT_EQ(repair_records(marks_only), 2U);
+  EXPECT_EQ(marks_only, expected);
+}
+
 TEST(RecordCut, RecordsOfUnknownLengthAreLeftAlone) {
   RecordBuffer records;
   append_comm(records, {.pid = 1, .tid = 1, .name = "x"}, kCutTrailer);
@@ -110,10 +135,10 @@ TEST(RecordCut, RecordsOfUnknownLengthAreLeftAlone) {
   // No end of the name within the record.
   std::fill(records.begin() + static_cast<std::ptrdiff_t>(at + 24), records.end(), std::byte{'x'});
   const RecordBuffer before = records;
-  EXPECT_EQ(cut_to_content(records), 0U);
+  EXPECT_EQ(repair_records(records), 0U);
   EXPECT_EQ(records, before);
   RecordBuffer none;
-  EXPECT_EQ(cut_to_content(none), 0U);
+  EXPECT_EQ(repair_records(none), 0U);
 }
 
 }  // namespace

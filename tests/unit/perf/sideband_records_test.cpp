@@ -229,7 +229,7 @@ TEST_F(SidebandRecords, KsymbolBesideAnotherListener) {
   const UniqueFd program = load_bpf_program();
   const bool expected = program && jit && *jit != "0";
   auto bytes = drain();
-  RecordProperty("cut", static_cast<int>(cut_to_content(bytes)));  // a kernel may be mended
+  RecordProperty("cut", static_cast<int>(repair_records(bytes)));  // a kernel may be mended
   std::size_t symbols = 0, programs = 0;
   each(bytes, [&](std::span<const std::byte> record) {
     const auto symbol = parse_ksymbol(record);

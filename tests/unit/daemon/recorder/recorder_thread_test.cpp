@@ -217,7 +217,7 @@ TEST_F(RecorderThreadTest, ARecordOfAWrongSizeIsRepairedAndNoted) {
   const UniqueFd program = load_bpf_program();
   RecordBuffer records;
   ASSERT_TRUE(first->copy(records));
-  const std::size_t wrong = cut_to_content(records);
+  const std::size_t wrong = repair_records(records);
   RecordProperty("wrong", static_cast<int>(wrong));
   if (wrong == 0) return;  // a kernel may be mended
   EXPECT_TRUE(soon([this] { return testing::Value(bench_.status().notes, Contains(HasSubstr("had a wrong size"))); }));
