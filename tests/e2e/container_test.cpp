@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/utsname.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -120,40 +121,67 @@ class FewNumbersLong : public Container {
   void TearDown() override {
     if (has_pid_max_of_its_own()) Container::TearDown();
   }
+  // In the container, with `count` children.
+  [[nodiscard]] Child start_forker(const std::string& count) const {
+    const std::string first = read_text(fmt::format("/proc/{0}/task/{0}/children", flightd_->pid()));
+    return start_load({"nsenter", "--target", std::to_string(std::atoi(first.c_str())), "--pid", "--mount",
+                       folder_.load("forker"), std::to_string(load_cpu()), count, "2"},
+                      kBusy);
+  }
+  void expect_own_names(const Child& forker, const std::string& file) const {
+    SCOPED_TRACE(file);
+    std::map<int, std::set<std::string>> holders;
+    for (const std::string& line : lines_of(forker.out()))
+      if (line.starts_with("tiny-")) holders[std::stoi(line.substr(10))].insert(line.substr(0, 9));
+    ASSERT_GT(holders.size(), 10U);
+    EXPECT_GT(holders.rbegin()->second.size(), 5U) << "numbers were used again";
+    std::vector<NamedSample> samples = named_samples(folder_, file);
+    std::stable_sort(samples.begin(), samples.end(),
+                     [](const NamedSample& a, const NamedSample& b) { return a.time_ns < b.time_ns; });
+    std::size_t tiny = 0;
+    std::string newest;
+    for (const NamedSample& sample : samples) {
+      if (sample.symbol == "hot_in_tiny") {
+        EXPECT_TRUE(sample.comm.starts_with("tiny-")) << sample.line;
+      }
+      if (!sample.comm.starts_with("tiny-")) continue;
+      ++tiny;
+      EXPECT_TRUE(holders[sample.pid].contains(sample.comm)) << sample.line;
+      EXPECT_GE(sample.comm, newest) << sample.line;
+      newest = sample.comm;
+    }
+    EXPECT_GT(tiny, 1000U);
+  }
 };
 
 // The forker's children run one after the other, so the numbers in their names never decrease in time.
 TEST_F(FewNumbersLong, EveryHolderHasItsOwnName) {
-  const std::string first = read_text(fmt::format("/proc/{0}/task/{0}/children", flightd_->pid()));
-  Child forker = start_load({"nsenter", "--target", std::to_string(std::atoi(first.c_str())), "--pid", "--mount",
-                             folder_.load("forker"), std::to_string(load_cpu()), "1500", "2"},
-                            kBusy);
+  Child forker = start_forker("1500");
   ASSERT_EQ(forker.wait(60s), 0) << forker.err();
   const Outcome taken = ctl({"snapshot"});
   ASSERT_EQ(taken.exit_status, 0) << taken.text();
-  const Json sidecar = Json::parse(ctl({"info", "latest"}).out);
+  expect_own_names(forker, Json::parse(ctl({"info", "latest"}).out)["path"]);
+}
 
-  std::map<int, std::set<std::string>> holders;
-  for (const std::string& line : lines_of(forker.out()))
-    if (line.starts_with("tiny-")) holders[std::stoi(line.substr(10))].insert(line.substr(0, 9));
-  ASSERT_GT(holders.size(), 10U);
-  EXPECT_GT(holders.rbegin()->second.size(), 5U) << "numbers were used again";
-  std::vector<NamedSample> samples = named_samples(folder_, sidecar["path"]);
-  std::stable_sort(samples.begin(), samples.end(),
-                   [](const NamedSample& a, const NamedSample& b) { return a.time_ns < b.time_ns; });
-  std::size_t tiny = 0;
-  std::string newest;
-  for (const NamedSample& sample : samples) {
-    if (sample.symbol == "hot_in_tiny") {
-      EXPECT_TRUE(sample.comm.starts_with("tiny-")) << sample.line;
-    }
-    if (!sample.comm.starts_with("tiny-")) continue;
-    ++tiny;
-    EXPECT_TRUE(holders[sample.pid].contains(sample.comm)) << sample.line;
-    EXPECT_GE(sample.comm, newest) << sample.line;
-    newest = sample.comm;
-  }
-  EXPECT_GT(tiny, 1000U);
+// Of those that are forked in the pause there is no record, and they have the numbers of earlier ones.
+TEST_F(FewNumbersLong, EveryHolderHasItsOwnNameInARecordingOverAPause) {
+  Child forker = start_forker("3000");
+  ASSERT_TRUE(forker.wait_for_line("started")) << forker.err();
+  Child recorder = Child::start({required_env("FLIGHTCTL"), "--json", "--socket", folder_ / "run/io.flightd.Recorder",
+                                 "record", "--past", "1s", "--for", "4s"});
+  ASSERT_TRUE(wait_until([&] { return ctl({"status"}).out.find(" in 1 part;") != std::string::npos; }, 30s));
+  EXPECT_EQ(ctl({"pause"}).exit_status, 0);
+  usleep(500'000);  // a fixed time: some 200 children
+  EXPECT_EQ(ctl({"resume"}).exit_status, 0);
+  const Outcome recorded = recorder.finish(60s);
+  ASSERT_EQ(recorded.exit_status, 0) << recorded.text();
+  const Outcome taken = ctl({"snapshot"});
+  ASSERT_EQ(taken.exit_status, 0) << taken.text();
+  ASSERT_EQ(forker.wait(60s), 0) << forker.err();
+  const Json result = Json::parse(recorded.out);
+  ASSERT_EQ(result["paths"].size(), 1U) << result;
+  expect_own_names(forker, result["paths"][0]);
+  expect_own_names(forker, Json::parse(ctl({"info", "latest"}).out)["path"]);
 }
 
 }  // namespace

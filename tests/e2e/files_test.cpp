@@ -241,16 +241,21 @@ class ReplacedPrograms : public Files {
     ASSERT_EQ(build_id_of(path), "");
   }
   void expect_not_named(const std::string& program, int pid) {
+    expect_marked(program, pid, " (not the host's)",
+                  "they contain none, and their path leads to another file or to none");
+  }
+  // `mark`: behind the path of its file; `reason`: in the sidecar.
+  void expect_marked(const std::string& program, int pid, const std::string& mark, const std::string& reason) {
     const Json sidecar = daemon_.snapshot();
     std::size_t samples = 0;
     for (const NamedSample& sample : named_samples(folder_, sidecar["path"])) {
       if (sample.pid != pid || !sample.dso.starts_with(program)) continue;
       ++samples;
-      EXPECT_EQ(sample.dso, program + " (not the host's)") << sample.line;
+      EXPECT_EQ(sample.dso, program + mark) << sample.line;
       EXPECT_FALSE(sample.symbol.ends_with("ot_function_for_flightd")) << sample.line;
     }
     EXPECT_GT(samples, 10U);
-    EXPECT_THAT(sidecar.dump(), HasSubstr("they contain none, and their path leads to another file or to none"));
+    EXPECT_THAT(sidecar.dump(), HasSubstr(reason));
   }
   const std::string program_ = folder_ / "scratch/plain", other_ = folder_ / "scratch/other";
 };
@@ -285,6 +290,29 @@ TEST_F(ReplacedPrograms, AProgramThatEndedHasNoOthersFunctions) {
   fs::remove(program_);
   fs::rename(other_, program_);
   expect_not_named(program_, pid);
+}
+
+// As by `cp -p` or `rsync --inplace -t`: only its ctime shows that it was written to.
+TEST_F(ReplacedPrograms, AProgramOverwrittenWithItsOldTimeHasNoOthersFunctions) {
+  make(program_, false);
+  make(other_, true);
+  ASSERT_TRUE(daemon_.start(stacks_config(499, "256K")));
+  Child child = burn(program_);
+  ASSERT_TRUE(child.runs_for(1s));
+  usleep(500'000);  // its file is read meanwhile
+  const int pid = child.pid();
+  child.kill();
+  struct stat before {
+  }, after{};
+  ASSERT_EQ(::stat(program_.c_str(), &before), 0);
+  write_text(program_, read_text(other_));
+  const timespec times[2] = {before.st_atim, before.st_mtim};
+  ASSERT_EQ(::utimensat(AT_FDCWD, program_.c_str(), times, 0), 0);
+  ASSERT_EQ(::stat(program_.c_str(), &after), 0);
+  ASSERT_EQ(after.st_ino, before.st_ino);
+  ASSERT_EQ(after.st_size, before.st_size);
+  ASSERT_EQ(after.st_mtim.tv_nsec, before.st_mtim.tv_nsec);
+  expect_marked(program_, pid, " (not verified)", "they contain none, and were changed after they had been mapped");
 }
 
 // Another build of a program: it has another build-id.

@@ -149,7 +149,7 @@ std::optional<NamedSample> parse_named_sample(const std::string& line) {
   NamedSample sample;
   char* at = nullptr;
   std::size_t cpu = line.find(" [0"), dso = line.rfind(" (");
-  if (line.ends_with(" (not the host's))")) dso = line.rfind(" (", dso - 1);
+  if (line.ends_with(" (not the host's))") || line.ends_with(" (not verified))")) dso = line.rfind(" (", dso - 1);
   if (cpu == std::string::npos || dso == std::string::npos || !line.ends_with(')')) return std::nullopt;
   std::size_t ids_end = line.find_last_not_of(' ', cpu), ids = line.rfind(' ', ids_end);
   std::size_t comm = line.find_first_not_of(' '), comm_end = line.find_last_not_of(' ', ids);
