@@ -8,8 +8,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <set>
+#include <string>
+#include <system_error>
+#include <utility>
 #include <vector>
 
 #include "tests/e2e/daemon_test.hpp"
@@ -369,6 +373,82 @@ TEST_F(UnitsLong, FortyThousandCgroupsHideNone) {
     }
   }
   loads.clear();
+}
+
+// Removes the cgroups that are left in one.
+class EmptiedGroup {
+ public:
+  explicit EmptiedGroup(std::string path) : path_(std::move(path)) {}
+  EmptiedGroup(const EmptiedGroup&) = delete;
+  EmptiedGroup& operator=(const EmptiedGroup&) = delete;
+  ~EmptiedGroup() {
+    (void)wait_until([this] { return remove_all(); }, 10s);
+  }
+
+ private:
+  [[nodiscard]] bool remove_all() const {
+    std::vector<std::string> groups;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(path_, error))
+      if (entry.is_directory(error)) groups.push_back(entry.path().string());
+    bool all = true;
+    for (const std::string& group : groups) all = ::rmdir(group.c_str()) == 0 && all;
+    return all;
+  }
+  std::string path_;
+};
+
+// A service that may make cgroups makes them for ever, and calls them and itself like its neighbour.
+TEST_F(UnitsLong, LookAlikesAreNotTheirNeighbour) {
+  const UnitGroup honest("payroll.service"), eves("eve.service");
+  if (!honest.made() || !eves.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
+  const EmptiedGroup emptied(eves.path());
+  const std::string cpu = std::to_string(load_cpu());
+  const Child burner = honest.start({folder_.load("burner"), cpu, "60"});
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  Child eve = eves.start({folder_.load("cgroup_maker"), cpu, "4", eves.path(), "payroll.service", "burner"});
+  ASSERT_TRUE(eve.wait_for_line("started")) << eve.err();
+  ASSERT_TRUE(burner.runs_for(500ms));
+  std::vector<Json> sidecars;
+  sidecars.push_back(daemon_.snapshot());
+  EXPECT_EQ(eve.wait(60s), 0) << eve.err();
+  const std::string made = eve.wait_for_line("made ").value_or("0");
+  fmt::print("{} cgroups\n", made);
+  EXPECT_GT(std::stoul(made), 50U) << eve.err();
+  sidecars.push_back(daemon_.snapshot());
+  const std::string folder = fmt::format("/flight-e2e-{}/", ::getpid());
+  for (const Json& sidecar : sidecars) {
+    for (const Json& row : sidecar["top_units"]) {
+      const std::string name = row["name"], cgroup = row["cgroup"];
+      if (cgroup.ends_with(folder + "payroll.service")) {
+        EXPECT_EQ(name, "payroll.service");
+        EXPECT_EQ(row["processes"], 1) << row;
+        EXPECT_EQ(row["pid"], burner.pid()) << row;
+      } else {
+        EXPECT_NE(name, "payroll.service") << row;
+      }
+    }
+    std::size_t found = 0;
+    for (const Json& row : sidecar["top"]) {
+      const std::string unit = row["unit"];
+      if (row["pid"] == burner.pid()) {
+        EXPECT_EQ(unit, "payroll.service") << row;
+        ++found;
+      } else if (row["pid"] == eve.pid()) {
+        EXPECT_TRUE(unit.starts_with("eve.service") || unit == "[unknown]" || unit.empty()) << row;
+      }
+    }
+    EXPECT_EQ(found, 1U) << sidecar["top"].dump(1);
+    const std::string info = daemon_.ctl({"info", "--all", sidecar["id"]}).out;
+    EXPECT_THAT(info, HasSubstr("payroll.service"));
+    const auto drives_terminal = [](char byte) {
+      const auto code = static_cast<unsigned char>(byte);
+      return (code < ' ' && code != '\n') || code == 0x7f;
+    };
+    EXPECT_TRUE(std::none_of(info.begin(), info.end(), drives_terminal)) << info;
+    EXPECT_TRUE(all_count_all(folder_, sidecar));
+  }
+  for (const pid_t pid : {daemon_.pid(), daemon_.broker_pid()}) EXPECT_LT(own_kib(pid), 64U << 10U);
 }
 
 }  // namespace
