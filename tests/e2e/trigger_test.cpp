@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Triggers that clients fire and triggers that the kernel fires: their actions, their limits, and what survives a
 // restart.
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
 
+#include "libcore/base/unique_fd.hpp"
 #include "tests/e2e/trigger_fixture.hpp"
 
 namespace flight {
@@ -263,6 +270,87 @@ TEST_F(Guarded, TheStormGuardIsOverAllOfThem) {
     EXPECT_THAT(held.err, HasSubstr("storm guard"));
   }
   EXPECT_EQ(daemon_.ctl({"snapshot"}).exit_status, 0);
+}
+
+// A file as proc_stat(5), of a machine whose CPUs are idle until a hypervisor takes 95 % of their time.
+class ChangingStat {
+ public:
+  explicit ChangingStat(const std::string& path) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+    for (const std::string& line : lines_of(read_text("/proc/stat")))
+      if (line.starts_with("cpu") && !line.starts_with("cpu ")) cpus_.push_back(line.substr(0, line.find(' ')));
+    write();
+    thread_ = std::thread([this] {
+      for (Stopwatch watch; !ends_;) {
+        std::this_thread::sleep_for(50ms);
+        add(static_cast<double>(watch.gone_by().count()) / 10);  // ticks of 10 ms
+        watch = Stopwatch();
+        write();
+      }
+    });
+  }
+  ChangingStat(const ChangingStat&) = delete;
+  ChangingStat& operator=(const ChangingStat&) = delete;
+  ~ChangingStat() {
+    ends_ = true;
+    thread_.join();
+  }
+  void steal() { steals_ = true; }
+
+ private:
+  void add(double ticks) {
+    const bool steals = steals_;
+    user_ += ticks * (steals ? 0.01 : 0.03);
+    steal_ += ticks * (steals ? 0.95 : 0);
+    idle_ += ticks * (steals ? 0.04 : 0.97);
+  }
+  void write() const {
+    const auto line = [this](const std::string& name, double cpus) {
+      return fmt::format("{} {:.0f} 0 0 {:.0f} 0 0 0 {:.0f} 0 0\n", name, user_ * cpus, idle_ * cpus, steal_ * cpus);
+    };
+    std::string text = line("cpu ", static_cast<double>(cpus_.size()));
+    for (const std::string& cpu : cpus_) text += line(cpu, 1);
+    text += "intr 0\nctxt 1\nbtime 1795600000\nprocesses 1000\nprocs_running 1\nprocs_blocked 0\nsoftirq 0\n";
+    EXPECT_EQ(::pwrite(file_.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  }
+  UniqueFd file_;
+  std::vector<std::string> cpus_;
+  double user_ = 1000, idle_ = 100'000, steal_ = 0;  // of one CPU
+  std::atomic<bool> steals_ = false, ends_ = false;
+  std::thread thread_;
+};
+
+class StolenTimeLong : public TriggerTest {
+ protected:
+  StolenTimeLong()
+      : TriggerTest({{"spike", {{"metric", "cpu.busy"}, {"above", "80%"}, {"for", "1s"}}},
+                     {"used", {{"metric", "cpu.used"}, {"above", "50%"}, {"for", "1s"}}},
+                     {"steal", {{"metric", "cpu.steal"}, {"above", "30%"}, {"for", "3s"}}}}) {}
+  void SetUp() override {
+    StartOptions options;
+    options.prefix = {"unshare", "--mount", "sh", "-c", R"(mount --bind "$0" /proc/stat && exec "$@")", path_};
+    ASSERT_TRUE(daemon_.start(config_, options));
+  }
+  const std::string path_ = folder_ / "stat";
+  ChangingStat stat_{path_};
+};
+
+// Nobody here has used it.
+TEST_F(StolenTimeLong, IsNamedAndBlamesNobody) {
+  usleep(1'500'000);  // a fixed time: as long as it lasts below, nothing fires
+  for (const auto& [name, count] : fired()) EXPECT_EQ(count, 0U) << name;
+  stat_.steal();
+  const Json spike = await_snapshot_of("spike");
+  ASSERT_TRUE(spike.is_object());
+  EXPECT_THAT(spike["reason"].get<std::string>(), HasSubstr("stolen"));
+  EXPECT_EQ(spike["fired"]["metric"], "cpu.busy");
+  EXPECT_GT(spike["fired"]["value"], 80);
+  EXPECT_GT(spike["fired"]["stolen"], 75);
+  EXPECT_LE(spike["fired"]["stolen"].get<double>(), spike["fired"]["value"].get<double>());
+  EXPECT_THAT(daemon_.ctl({"info", spike["id"]}).out, HasSubstr("stolen"));
+  const Json steal = await_snapshot_of("steal");
+  ASSERT_TRUE(steal.is_object());
+  EXPECT_EQ(steal["fired"]["metric"], "cpu.steal");
+  EXPECT_EQ(fired().at("used"), 0U) << "what is used is little";
 }
 
 // If the configuration names something that this machine does not have, the error names the place in the file.
