@@ -268,7 +268,7 @@ TEST_F(Limits, TooFewTasksAtStartAreAnErrorThatNamesTheLimit) {
 }
 
 // The sanitizers use terabytes of address space, keep freed memory, and have their own threads.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(FLIGHT_SANITIZED)
 // memory.max of the configuration is a share of the machine's RAM. The cgroup can be much smaller.
 TEST_F(Limits, WhatIsKnownAboutProcessesFitsTheCgroup) {
   constexpr std::uint64_t kMiB = 1U << 20U;

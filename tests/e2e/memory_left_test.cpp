@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A cgroup in which hardly any memory is left. What flightd knows about processes grows with those that start, so no
 // other test runs at the same time. The sanitizers keep freed memory and have memory of their own.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(FLIGHT_SANITIZED)
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -177,7 +177,7 @@ TEST_F(ServiceStart, BrokerStaysUntilItsSocketIsFree) {
   EXPECT_EQ(broker.wait(30s), 0) << broker.err();
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(FLIGHT_SANITIZED)
 // Whichever part has too little address space, systemd must not start it again and again.
 TEST_F(ServiceStart, BrokerStaysWithoutMemoryAndRecordsWhenThereIsSome) {
   const std::string path = folder_ / "broker/other", id = std::to_string(kClientId);
