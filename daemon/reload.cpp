@@ -19,6 +19,8 @@ namespace {
 
 namespace asio = boost::asio;
 
+constexpr std::chrono::steady_clock::time_point kNever = std::chrono::steady_clock::time_point::max();
+
 // If flightd was started by hand as root, the file may be readable only for root.
 void explain_unreadable(ConfigError& error) {
   if (error.error_number != EACCES) return;
@@ -119,10 +121,7 @@ ConfigResult<Config> Reloader::load(ConfigReader& reader, std::chrono::milliseco
 
 void Reloader::reload(const std::string& who, Done done) {
   if (stopping_) return done(tl::unexpected(stopped()));
-  waiting_.emplace_back([this, who, done = std::move(done)](const CallResult<ReloadReport>& outcome) {
-    report_to_all(who, outcome);
-    done(outcome);
-  });
+  waiting_.push_back({.who = who, .done = std::move(done)});
   if (!busy_) begin();
 }
 
@@ -186,11 +185,28 @@ void Reloader::ask_broker() {
                                             "flightd-broker does not run and cannot read its configuration"))
                         : fail(std::errc::connection_reset, "{}; trying again now", refusal));
   }
+  late_.expires_after(says_so_after_);
+  late_.async_wait([this](boost::system::error_code error) {
+    if (!error && late_.expiry() <= std::chrono::steady_clock::now()) say_that_it_is_late();
+  });
   recorder_.reload(
       [this](Result<bool> changed) { asio::post(loop_, [this, changed = std::move(changed)] { answered(changed); }); });
 }
 
+// The reload goes on: a broker that answers later has read its configuration, and flightd must follow.
+void Reloader::say_that_it_is_late() {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(says_so_after_).count();
+  const std::string text = fmt::format(
+      "flightd-broker has not answered for {} s: it was stopped, or it hangs; the new configuration takes "
+      "effect when it answers or the next one does, and the journal says so then",
+      seconds);
+  log::warn("reload: {}", text);
+  for (Asked& one : asked_)
+    if (const Done done = std::exchange(one.done, nullptr)) done(tl::unexpected(write_failed(ETIMEDOUT, "", text)));
+}
+
 void Reloader::answered(const Result<bool>& changed) {
+  late_.expires_at(kNever);
   if (!busy_) return;
   if (!changed && broker_done_) return put_in_force(changed_);
   if (!changed && recorder_.broker_gone())
@@ -271,13 +287,21 @@ std::vector<std::string> Reloader::lost_history() const {
 
 void Reloader::finish(const CallResult<ReloadReport>& outcome) {
   notify("READY=1");
+  late_.expires_at(kNever);
   busy_ = false;
-  for (const Done& done : std::exchange(asked_, {})) done(outcome);
+  answer(std::exchange(asked_, {}), outcome);
   if (stopping_) {
     last_wait_.cancel();
-    for (const Done& done : std::exchange(waiting_, {})) done(tl::unexpected(stopped()));
+    answer(std::exchange(waiting_, {}), tl::unexpected(stopped()));
   }
   if (!waiting_.empty() && !busy_) begin();
+}
+
+void Reloader::answer(std::vector<Asked> all, const CallResult<ReloadReport>& outcome) {
+  for (const Asked& one : all) {
+    report_to_all(one.who, outcome);
+    if (one.done) one.done(outcome);
+  }
 }
 
 ConfigReport Reloader::report() const {

@@ -35,11 +35,13 @@ class Reloader {
   // `reader`: used on `reading` from now on. `config`: the configuration in force. `on_config` is
   // called with each new configuration before any caller is answered; it cannot refuse it. `on_no_broker`: a reload
   // found no broker that records. `find_due`: called after `on_config` if a limit of the store changed, with a function
-  // that takes what the store will delete, for people, or nothing; empty: not needed. This object must outlive
-  // `recorder`'s threads: they call it.
+  // that takes what the store will delete, for people, or nothing; empty: not needed. `says_so_after`: then those who
+  // asked get the answer that the broker has not answered yet. This object must outlive `recorder`'s threads: they call
+  // it.
   Reloader(boost::asio::io_context& loop, RecorderThread& recorder, EventHub& events,
            std::shared_ptr<ConfigReader> reader, Config config, std::unique_ptr<TaskThread> reading,
-           std::function<void(const Config&)> on_config, std::function<void()> on_no_broker, FindDue find_due = {})
+           std::function<void(const Config&)> on_config, std::function<void()> on_no_broker, FindDue find_due = {},
+           std::chrono::milliseconds says_so_after = BrokerThread::kSaysSoAfter)
       : loop_(loop),
         recorder_(recorder),
         events_(events),
@@ -48,6 +50,7 @@ class Reloader {
         on_config_(std::move(on_config)),
         on_no_broker_(std::move(on_no_broker)),
         find_due_(std::move(find_due)),
+        says_so_after_(says_so_after),
         reading_(std::move(reading)) {
     warnings_ = unread_warnings(config_);
   }
@@ -81,6 +84,7 @@ class Reloader {
   void read();
   void take(ConfigResult<Config> config);
   void ask_broker();
+  void say_that_it_is_late();
   void answered(const Result<bool>& changed);
   [[nodiscard]] CallError refused_by_broker(const std::string& what) const;
   void put_in_force(bool changed);
@@ -89,6 +93,11 @@ class Reloader {
   void notify(std::string text);
   void finish(const CallResult<ReloadReport>& outcome);
   void report_to_all(const std::string& who, const CallResult<ReloadReport>& outcome);
+  struct Asked {
+    std::string who;
+    Done done;  // empty: it was answered before the end
+  };
+  void answer(std::vector<Asked> all, const CallResult<ReloadReport>& outcome);
 
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;
@@ -103,10 +112,11 @@ class Reloader {
   std::function<void(const Config&)> on_config_;
   std::function<void()> on_no_broker_;
   FindDue find_due_;
-  std::vector<Done> waiting_, asked_;  // for the next reload, and for the running one
+  const std::chrono::milliseconds says_so_after_;
+  std::vector<Asked> waiting_, asked_;  // for the next reload, and for the running one
   bool busy_ = false, broker_done_ = false, changed_ = false, stopping_ = false;
   int reads_ = 0;
-  boost::asio::steady_timer last_wait_{loop_};
+  boost::asio::steady_timer last_wait_{loop_}, late_{loop_};
   std::unique_ptr<TaskThread> reading_;
 };
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -12,6 +13,12 @@
 #include "libcore/base/thread.hpp"
 
 namespace flight::daemon {
+namespace {
+
+// A disk that has not made a file by then may be slow, or the broker does not answer.
+constexpr std::chrono::milliseconds kProbeAfter(2000);
+
+}  // namespace
 
 Result<std::unique_ptr<BrokerThread>> BrokerThread::start(BrokerClient broker, std::shared_ptr<Attached> attached,
                                                           std::string path, Callbacks callbacks, std::string refusal,
@@ -63,6 +70,15 @@ auto BrokerThread::timed(Call call) -> decltype(call()) {
   return answer;
 }
 
+template <typename Call>
+auto BrokerThread::ask_within(std::chrono::milliseconds wait, Call call) -> decltype(call()) {
+  auto promise = std::make_shared<std::promise<decltype(call())>>();
+  auto answer = promise->get_future();
+  tasks_.post([this, promise, call] { promise->set_value(timed(call)); });
+  if (answer.wait_for(wait) == std::future_status::ready) return answer.get();
+  return fail(std::errc::timed_out, "flightd-broker did not answer within {} ms", wait.count());
+}
+
 std::shared_ptr<Attached> BrokerThread::attached() const {
   const std::lock_guard lock(mutex_);
   return attached_;
@@ -70,13 +86,18 @@ std::shared_ptr<Attached> BrokerThread::attached() const {
 
 Result<PartialFile> BrokerThread::file(std::chrono::seconds wait, bool spare) {
   constexpr std::chrono::seconds kNow(0);
-  const auto until = std::chrono::steady_clock::now() + wait;
-  const auto too_late = [wait] {
+  const auto began = std::chrono::steady_clock::now(), until = began + wait;
+  const auto too_late = [wait](bool is_silent) {
+    if (is_silent)
+      return fail(kBrokerSilent,
+                  "flightd-broker, which makes the files, did not answer within {} s: it was stopped, or it hangs "
+                  "(`systemctl status flightd-broker`)",
+                  wait.count());
     return fail(std::errc::timed_out, "the disk did not create an empty file within {} s", wait.count());
   };
   {
     std::unique_lock lock(file_mutex_);
-    if (!file_free_.wait_until(lock, until, [this] { return !file_asked_; })) return too_late();
+    if (!file_free_.wait_until(lock, until, [this] { return !file_asked_; })) return too_late(false);
     file_asked_ = true;
   }
   const auto release = [this](void*) {
@@ -100,8 +121,16 @@ Result<PartialFile> BrokerThread::file(std::chrono::seconds wait, bool spare) {
       spare_wanted_ = spare;
     });
   }
+  const auto probe_at = began + std::min(kProbeAfter, std::chrono::milliseconds(wait) / 2);
+  if (file_under_way_.wait_until(probe_at) == std::future_status::ready) return file_under_way_.get();
+  const auto answers = std::make_shared<std::atomic<bool>>(wait == kNow);
+  if (wait != kNow)
+    tasks_.post([this, answers] {
+      static_cast<void>(timed([this] { return broker_.counts(); }));
+      *answers = true;
+    });
   if (file_under_way_.wait_until(until) == std::future_status::ready) return file_under_way_.get();
-  return too_late();
+  return too_late(!*answers);
 }
 
 void BrokerThread::deliver_file() {
@@ -115,6 +144,10 @@ void BrokerThread::deliver_file() {
 
 Result<Counts> BrokerThread::counts() {
   return tasks_.ask([this] { return timed([this] { return broker_.counts(); }); });
+}
+
+Result<Counts> BrokerThread::counts(std::chrono::milliseconds wait) {
+  return ask_within(wait, [this] { return broker_.counts(); });
 }
 
 Result<Mapping> BrokerThread::processes() {
@@ -194,11 +227,7 @@ std::string BrokerThread::kernel_warning() const {
 }
 
 Result<KnownFiles> BrokerThread::build_ids(std::chrono::milliseconds wait) {
-  auto promise = std::make_shared<std::promise<Result<KnownFiles>>>();
-  auto answer = promise->get_future();
-  tasks_.post([this, promise] { promise->set_value(timed([this] { return broker_.build_ids(); })); });
-  if (answer.wait_for(wait) == std::future_status::ready) return answer.get();
-  return fail(std::errc::timed_out, "flightd-broker did not answer within {} ms", wait.count());
+  return ask_within(wait, [this] { return broker_.build_ids(); });
 }
 
 void BrokerThread::counts(std::function<void(Result<Counts>)> done) {

@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -51,7 +52,8 @@ class BrokerThread {
   // before the reply are in attached() when these return.
   [[nodiscard]] Result<Counts> counts();
   [[nodiscard]] Result<Mapping> processes();
-  // At most `wait`: ETIMEDOUT.
+  // At most `wait`: ETIMEDOUT. The broker still gets the request.
+  [[nodiscard]] Result<Counts> counts(std::chrono::milliseconds wait);
   [[nodiscard]] Result<KnownFiles> build_ids(std::chrono::milliseconds wait);
   // Any thread; never during a freeze. Requests the current kernel maps and symbols from the broker; kernel() returns
   // them when the reply is there, also a late one.
@@ -66,9 +68,10 @@ class BrokerThread {
   [[nodiscard]] std::string attach_warning() const;
   static constexpr std::chrono::seconds kAttachAgain{2};
   // Any thread but the broker thread and those that never wait; one after the other. Other requests continue while the
-  // disk creates the file. ETIMEDOUT after `wait`: if the file comes later, the next call returns it; it is of the kind
-  // that was requested first.
-  static constexpr std::chrono::seconds kFileWait{30};
+  // disk creates the file. After `wait` ETIMEDOUT, or kBrokerSilent if the broker answers nothing else either: if the
+  // file comes later, the next call returns it; it is of the kind that was requested first.
+  static constexpr std::chrono::seconds kFileWait{30};  // systemd replaces a broker that is silent for that long
+  static constexpr std::errc kBrokerSilent = std::errc::stream_timeout;
   [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait, bool spare = false);
   // Any thread; `done` is called on the broker thread.
   void counts(std::function<void(Result<Counts>)> done);
@@ -97,6 +100,8 @@ class BrokerThread {
   // has the same recording after all.
   static constexpr std::chrono::seconds kReconnectFor{30};  // a broker that systemd restarts is back in a second
   void reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done);
+  // After this long without the broker's reply, a person who asked for a change gets one that says so.
+  static constexpr std::chrono::seconds kSaysSoAfter{8};
   // Aborts all waits; no callback follows. Call it before the end.
   void cut();
 
@@ -111,6 +116,8 @@ class BrokerThread {
         attached_(std::move(attached)) {}
   template <typename Call>
   auto timed(Call call) -> decltype(call());
+  template <typename Call>
+  auto ask_within(std::chrono::milliseconds wait, Call call) -> decltype(call());
   [[nodiscard]] Result<Mapping> ask_processes();
   [[nodiscard]] Result<void> ask_kernel();
   void run();

@@ -55,7 +55,7 @@ class RecorderThread {
   [[nodiscard]] Result<PartialFile> file(std::chrono::seconds wait, bool spare) {
     return broker_thread_->file(wait, spare);
   }
-  [[nodiscard]] Result<Counts> counts() { return broker_thread_->counts(); }
+  [[nodiscard]] Result<Counts> counts(std::chrono::milliseconds wait) { return broker_thread_->counts(wait); }
   // As in BrokerThread.
   [[nodiscard]] Result<KnownFiles> build_ids(std::chrono::milliseconds wait) { return broker_thread_->build_ids(wait); }
   [[nodiscard]] std::future<Result<void>> refresh_kernel() { return broker_thread_->refresh_kernel(); }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <string>
 
 #include "daemon/control/backend.hpp"
@@ -16,24 +17,27 @@ namespace flight::daemon {
 
 class RecordingSwitch {
  public:
-  RecordingSwitch(boost::asio::io_context& loop, RecorderThread& recorder, TriggerThread& triggers, EventHub& events)
-      : loop_(loop), recorder_(recorder), triggers_(triggers), events_(events) {}
+  RecordingSwitch(boost::asio::io_context& loop, RecorderThread& recorder, TriggerThread& triggers, EventHub& events,
+                  std::chrono::milliseconds says_so_after = BrokerThread::kSaysSoAfter)
+      : loop_(loop), recorder_(recorder), triggers_(triggers), events_(events), says_so_after_(says_so_after) {}
   RecordingSwitch(const RecordingSwitch&) = delete;
   RecordingSwitch& operator=(const RecordingSwitch&) = delete;
 
-  // `who`: for the log. The text is "{}"; WriteFailed: the broker could not do it, and nothing changed. `done` is
-  // called on the event loop.
+  // `who`: for the log. The text is "{}"; WriteFailed: the broker could not do it, and nothing changed; with ETIMEDOUT:
+  // it has not answered yet, and may still do it. `done` is called on the event loop.
   void set(bool recording, const std::string& who, ControlBackend::Done done);
   // The last request; each attach begins with true.
   [[nodiscard]] bool on() const { return on_; }
 
  private:
+  struct Asked;
   void switched(bool recording, const std::string& who);
 
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;
   TriggerThread& triggers_;
   EventHub& events_;
+  const std::chrono::milliseconds says_so_after_;
   bool on_ = true;
 };
 

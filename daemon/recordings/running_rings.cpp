@@ -103,7 +103,8 @@ std::optional<RecordingEnd> RunningRecording::follow_attached() {
 
 // The error code counts also if the next broker is already connected: the error came from the one that died.
 bool RunningRecording::may_begin_later(const Error& error) const {
-  const bool hangs = error.code == std::errc::timed_out || error.code == std::errc::device_or_resource_busy;
+  const bool hangs = error.code == std::errc::timed_out || error.code == BrokerThread::kBrokerSilent ||
+                     error.code == std::errc::device_or_resource_busy;
   return means_.recorder.broker_gone() || error.code == std::errc::connection_reset ||
          error.code == std::errc::broken_pipe || hangs;
 }

@@ -110,7 +110,7 @@ void SnapshotApi::ended(const Result<Sidecar>& result) {
     std::string trouble = fmt::format("at {} a snapshot could not be written: {}", to_rfc3339(wall_now()), what);
     if (lacks_descriptors(error))
       descriptor_trouble_ = std::move(trouble);
-    else
+    else if (error.code != BrokerThread::kBrokerSilent)  // the status says so itself while it lasts
       disk_trouble_ = "degraded (disk): " + trouble;
   }
   events_.snapshot_failed(

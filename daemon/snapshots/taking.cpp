@@ -109,7 +109,7 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
     if (cut.pause_begin_ns != 0) blackouts_[i].push_back({cut.pause_begin_ns, cut.pause_end_ns});
   }
   bool exact = attached_->manifest.lost_exact;
-  const std::vector<std::uint64_t> lost = count_lost(attached_->manifest, attached_->channel_rings, exact);
+  const std::vector<std::uint64_t> lost = count_lost(job, attached_->manifest, attached_->channel_rings, exact);
   after_step(Step::counted);
   // Read in parallel while space is made. A module of the window that was unloaded since then is known from earlier
   // reads.
@@ -180,11 +180,15 @@ Result<Sidecar> SnapshotWorker::take(Job& job) {
 }
 
 // If the broker does not reply, the result is 0 for each ring and not exact.
-std::vector<std::uint64_t> SnapshotWorker::count_lost(const Manifest& manifest,
+std::vector<std::uint64_t> SnapshotWorker::count_lost(const Job& job, const Manifest& manifest,
                                                       const std::vector<std::size_t>& channel_rings, bool& exact) {
-  auto counts = recorder_.counts();
+  auto counts = recorder_.counts(kCountsWait);
   if (!counts) {
     exact = false;
+    // It makes the files, too.
+    if (counts.error().code == std::errc::timed_out)
+      for (const SnapshotRequest& asker : job.askers)
+        if (asker.progress) asker.progress("waiting for flightd-broker", 0);
     return std::vector<std::uint64_t>(channel_rings.size(), 0);
   }
   auto out = lost_between(counts_, *counts, manifest, channel_rings);

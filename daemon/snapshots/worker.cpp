@@ -78,7 +78,7 @@ void SnapshotWorker::stop() {
 }
 
 void SnapshotWorker::run() {
-  if (auto counts = recorder_.counts()) counts_ = std::move(*counts);
+  if (auto counts = recorder_.counts(kCountsWait)) counts_ = std::move(*counts);
   refill_ = true;
   for (;;) {
     {

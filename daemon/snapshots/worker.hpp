@@ -142,7 +142,9 @@ class SnapshotWorker {
   EventTime freeze(const Job& job);
   [[nodiscard]] SnapshotOrder order_of(const Job& job, const Manifest& manifest, EventTime frozen_ns,
                                        EventTime recorded_until_ns, const ClockHistory& clock) const;
-  [[nodiscard]] std::vector<std::uint64_t> count_lost(const Manifest& manifest,
+  // Longer than a successor of the broker is looked for.
+  static constexpr std::chrono::milliseconds kCountsWait = BrokerThread::kSameFor + std::chrono::seconds(1);
+  [[nodiscard]] std::vector<std::uint64_t> count_lost(const Job& job, const Manifest& manifest,
                                                       const std::vector<std::size_t>& channel_rings, bool& exact);
   void forget_old_blackouts();
   void keep_symbols();

@@ -18,6 +18,7 @@
 namespace flight {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -99,6 +100,30 @@ TEST(BrokerHangs, StatusIsAnsweredAndSaysSo) {
   ASSERT_EQ(kill(daemon.broker_pid(), SIGCONT), 0);
   EXPECT_TRUE(
       wait_until([&] { return daemon.status()["warnings"].dump().find("not answered") == std::string::npos; }, 20s));
+  EXPECT_TRUE(daemon.goes_on());
+  EXPECT_TRUE(daemon.stop());
+}
+
+// Each of these needs the broker. Nobody waits for the 60 s after which flightd gives it up, and the disk is not
+// blamed.
+TEST(BrokerHangsLong, WhoNeedsItIsAnsweredWithTheReason) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  ASSERT_TRUE(daemon.start(stacks_config(99, "64K")));
+  (void)daemon.snapshot();
+  ASSERT_EQ(kill(daemon.broker_pid(), SIGSTOP), 0);
+  const Outcome paused = daemon.ctl({"pause"}, 20s);
+  EXPECT_NE(paused.exit_status, 0);
+  EXPECT_THAT(paused.err, HasSubstr("flightd-broker has not answered for 8 s: recording is paused if it still does"));
+  const Outcome taken = daemon.ctl({"snapshot"}, 45s);
+  EXPECT_NE(taken.exit_status, 0);
+  EXPECT_THAT(taken.err, HasSubstr("flightd-broker, which makes the files, did not answer within 30 s"));
+  const Json status = daemon.status();
+  EXPECT_THAT(status.dump(),
+              AllOf(HasSubstr("flightd-broker has not answered for"), Not(HasSubstr("degraded (disk)"))));
+  ASSERT_EQ(kill(daemon.broker_pid(), SIGCONT), 0);
+  EXPECT_TRUE(wait_until([&] { return daemon.status()["recording"] == "paused"; }, 20s)) << "as it was said";
+  EXPECT_EQ(daemon.ctl({"resume"}).exit_status, 0);
   EXPECT_TRUE(daemon.goes_on());
   EXPECT_TRUE(daemon.stop());
 }

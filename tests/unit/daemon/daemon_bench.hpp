@@ -62,7 +62,7 @@ class DaemonBench {
                                               snapshots.host, *config);
     ASSERT_NO_FATAL_FAILURE(start_triggers(*config));
     api = std::make_unique<SnapshotApi>(loop.io, recorder(), *snapshots.worker, *store, events);
-    recording = std::make_unique<RecordingSwitch>(loop.io, recorder(), *triggers, events);
+    recording = std::make_unique<RecordingSwitch>(loop.io, recorder(), *triggers, events, says_so_after);
     trigger_api = std::make_unique<TriggerApi>(loop.io, *triggers, *api, recorder(), *recording, *recordings, events);
     reloader = std::make_unique<Reloader>(
         loop.io, recorder(), events, std::make_shared<ConfigReader>(config_file(), config_command), *config,
@@ -71,7 +71,8 @@ class DaemonBench {
         [this](const std::function<void(std::string)>& done) {
           ++due_asked;
           done(due);
-        });
+        },
+        says_so_after);
     status = std::make_unique<StatusService>(loop.io, recorder(), *api, *store, *reloader, *triggers, *recordings,
                                              std::move(warnings), std::vector<std::string>());
     events.listen({.client = client_, .send = [this](const std::string& text) { seen.push_back(*parse_event(text)); }},
@@ -127,6 +128,7 @@ class DaemonBench {
   SnapshotBench snapshots;
   std::vector<JournalEntry> journal;
   std::vector<RecorderEvent> seen;
+  std::chrono::milliseconds says_so_after = BrokerThread::kSaysSoAfter;  // before start()
   std::vector<std::string> config_command;  // of the ConfigReader; empty: it reads on the reload's thread
   int no_broker = 0;                        // reloads that found no broker that records
   std::vector<Config> applied;              // applied by reloads

@@ -90,6 +90,26 @@ TEST_F(SilentConfig, IsNotWaitedForAtTheEnd) {
   EXPECT_THAT(bench_.applied, IsEmpty());
 }
 
+// Who asked is not kept waiting for a broker that does not answer.
+class SilentBrokersReload : public ReloaderTest {
+ protected:
+  SilentBrokersReload() { bench_.says_so_after = std::chrono::milliseconds(0); }
+};
+
+TEST_F(SilentBrokersReload, IsReportedAndTakesEffectWhenItAnswers) {
+  bench_.write_config(kLive);
+  Outcome outcome;
+  ASSERT_NO_FATAL_FAILURE(hold_broker(outcome));
+  ASSERT_TRUE(bench_.loop.until([&] { return outcome.has_value(); }));
+  EXPECT_THAT(text_of(outcome), AllOf(StartsWith("io.flightd.Recorder.WriteFailed"),
+                                      HasSubstr("flightd-broker has not answered"), HasSubstr("takes effect when")));
+  expect_nothing_changed();
+  release_broker();
+  ASSERT_TRUE(bench_.loop.until([&] { return bench_.applied.size() == 1; }));
+  EXPECT_EQ(bench_.reloader->config().digest, bench_.load_config_file()->digest);
+  EXPECT_THAT(bench_.events_of(), ElementsAre("monitoring", "reloaded"));
+}
+
 TEST_F(ReloaderTest, WhatBothAcceptIsAppliedOnce) {
   bench_.write_config(kLive);
   const Outcome outcome = reload();

@@ -278,6 +278,21 @@ TEST_F(BrokerThreadTest, AFileThatComesLateIsTheNextOnes) {
   EXPECT_EQ(broker_->asked(Request::file), 1);
 }
 
+TEST_F(BrokerThreadTest, ABrokerThatAnswersNothingIsNotTakenForTheDisk) {
+  start({.unanswered = {Request::file, Request::counts}}, false);
+  const auto none = thread_->file(1s);
+  ASSERT_FALSE(none);
+  EXPECT_TRUE(none.error().code == BrokerThread::kBrokerSilent) << none.error().what;
+  EXPECT_THAT(none.error().what, testing::HasSubstr("flightd-broker, which makes the files, did not answer"));
+}
+
+TEST_F(BrokerThreadTest, CountsAreWaitedForAsLongAsTheCallerSays) {
+  start({.unanswered = {Request::counts}}, false);
+  const auto counts = thread_->counts(50ms);
+  ASSERT_FALSE(counts);
+  EXPECT_TRUE(counts.error().code == std::errc::timed_out) << counts.error().what;
+}
+
 TEST_F(BrokerThreadTest, AFileThatIsWantedIsRequestedOfTheSuccessor) {
   start({.unanswered = {Request::file}}, true);
   auto file = std::async(std::launch::async, [this] { return thread_->file(kPatience); });

@@ -63,5 +63,24 @@ TEST_F(RecordingSwitchTest, WhatTheBrokerRefusesChangesNothing) {
   EXPECT_THAT(fire(), Not(StartsWith("io."))) << "an id";
 }
 
+// Who asked is not kept waiting for a broker that does not answer.
+class SilentBrokersSwitch : public RecordingSwitchTest {
+ protected:
+  SilentBrokersSwitch() { bench_.says_so_after = std::chrono::milliseconds(0); }
+};
+
+TEST_F(SilentBrokersSwitch, IsReportedAndTakesEffectWhenItAnswers) {
+  bench_.broker().leave(Request::disable);
+  EXPECT_THAT(set(false),
+              AllOf(StartsWith("io.flightd.Recorder.WriteFailed"), HasSubstr("flightd-broker has not answered"),
+                    HasSubstr("recording is paused if it still does")));
+  EXPECT_TRUE(bench_.recording->on());
+  ASSERT_TRUE(soon([this] { return bench_.broker().asked(Request::disable) == 1; }));
+  bench_.broker().obey(Request::disable);
+  bench_.broker().say(Request::disable);
+  EXPECT_TRUE(bench_.loop.until([this] { return !bench_.recording->on(); }));
+  EXPECT_THAT(bench_.events_of(), ElementsAre("monitoring", "recording_paused"));
+}
+
 }  // namespace
 }  // namespace flight::daemon
