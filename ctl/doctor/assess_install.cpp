@@ -87,20 +87,26 @@ bool is_watched(const std::string& killer, const std::vector<std::string>& trigg
   });
 }
 
+Findings accounts(const InstallFacts& install) {
+  if (!install.no_accounts.empty())
+    return {{"users", warn, install.no_accounts, "flightd looks up its user and its groups at a start",
+             "getent passwd flightd; getent group flightd; then correct /etc/nsswitch.conf or its server"}};
+  const bool both = install.user_flightd && install.user_broker;
+  const bool as_service = !install.flightd.file.empty();
+  return {{"users", both ? ok : (as_service ? fail : note),
+           both                   ? "flightd and flightd-broker"
+           : install.user_flightd ? "flightd, but no flightd-broker"
+                                  : "no user flightd",
+           "each process has its own user; without them flightd runs as nobody",
+           both ? "" : "systemd-sysusers flightd.conf, or useradd --system --user-group flightd"},
+          group("flightd", kMembers, install.group, install.root),
+          group("flightd-trigger", kFirers, install.trigger_group, install.root)};
+}
+
 }  // namespace
 
 Findings assess_install(const InstallFacts& install) {
-  Findings out;
-  const bool both = install.user_flightd && install.user_broker;
-  const bool as_service = !install.flightd.file.empty();
-  out.push_back({"users", both ? ok : (as_service ? fail : note),
-                 both                   ? "flightd and flightd-broker"
-                 : install.user_flightd ? "flightd, but no flightd-broker"
-                                        : "no user flightd",
-                 "each process has its own user; without them flightd runs as nobody",
-                 both ? "" : "systemd-sysusers flightd.conf, or useradd --system --user-group flightd"});
-  out.push_back(group("flightd", kMembers, install.group, install.root));
-  out.push_back(group("flightd-trigger", kFirers, install.trigger_group, install.root));
+  Findings out = accounts(install);
   out.push_back(unit("flightd", install.flightd, install.systemd, true));
   out.push_back(unit("flightd-broker", install.broker, install.systemd, false));
   if (const ConfigFacts& config = install.config; !config.command.empty())

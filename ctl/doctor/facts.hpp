@@ -98,6 +98,7 @@ struct UnitFacts {
 struct InstallFacts {
   bool root = false;
   bool user_flightd = false, user_broker = false;
+  std::string no_accounts;  // why users or groups could not be looked up; empty: they were
   GroupFacts group, trigger_group;
   bool systemd = false, journald = false;
   UnitFacts flightd, broker;

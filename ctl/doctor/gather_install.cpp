@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <grp.h>
-#include <pwd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +13,7 @@
 #include "ctl/daemon_call.hpp"
 #include "ctl/doctor/gather.hpp"
 #include "ctl/host.hpp"
+#include "libcore/base/accounts.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/control/config_report.hpp"
@@ -94,20 +93,23 @@ ConfigFacts gather_config(const UnitFacts& flightd, bool root) {
   return out;
 }
 
-GroupFacts gather_group(const char* name) {
+bool user_exists(const std::string& name, std::string& why_not_looked_up) {
+  const auto found = user_named(name, kToAnswer);
+  if (!found) why_not_looked_up = found.error().what;
+  return found && found->has_value();
+}
+
+GroupFacts gather_group(const std::string& name, std::string& why_not_looked_up) {
   GroupFacts out;
-  const group* found = ::getgrnam(name);
-  if (found == nullptr) return out;
+  const auto found = group_with_user(name, ::getuid(), kToAnswer);
+  if (!found) why_not_looked_up = found.error().what;
+  if (!found || !*found) return out;
   out.there = true;
-  const gid_t gid = found->gr_gid;
-  std::vector<std::string> members;
-  for (char** member = found->gr_mem; *member != nullptr; ++member) members.emplace_back(*member);
+  const gid_t gid = (*found)->gid;
   std::vector<gid_t> groups(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
   groups.resize(static_cast<std::size_t>(std::max(::getgroups(static_cast<int>(groups.size()), groups.data()), 0)));
   out.member = ::getegid() == gid || std::find(groups.begin(), groups.end(), gid) != groups.end();
-  const passwd* self = ::getpwuid(::getuid());
-  out.listed = self != nullptr &&
-               (self->pw_gid == gid || std::find(members.begin(), members.end(), self->pw_name) != members.end());
+  out.listed = (*found)->lists_user;
   return out;
 }
 
@@ -189,10 +191,10 @@ std::vector<std::string> check_command(const std::string& exec_start) {
 InstallFacts gather_install() {
   InstallFacts out;
   out.root = ::geteuid() == 0;
-  out.user_flightd = ::getpwnam("flightd") != nullptr;
-  out.user_broker = ::getpwnam("flightd-broker") != nullptr;
-  out.group = gather_group("flightd");
-  out.trigger_group = gather_group("flightd-trigger");
+  out.user_flightd = user_exists("flightd", out.no_accounts);
+  out.user_broker = user_exists("flightd-broker", out.no_accounts);
+  out.group = gather_group("flightd", out.no_accounts);
+  out.trigger_group = gather_group("flightd-trigger", out.no_accounts);
   out.systemd = exists("/run/systemd/system");  // sd_booted(3)
   out.journald = exists("/run/systemd/journal/socket");
   out.flightd = gather_unit("flightd.service", out.systemd);

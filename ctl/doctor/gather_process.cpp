@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <pwd.h>
 #include <sched.h>
 #include <sys/resource.h>
 
@@ -14,6 +13,7 @@
 #include "ctl/daemon_call.hpp"
 #include "ctl/doctor/gather.hpp"
 #include "ctl/output.hpp"
+#include "libcore/base/accounts.hpp"
 #include "libcore/base/directory.hpp"
 #include "libcore/base/files.hpp"
 #include "libcore/base/thread.hpp"
@@ -49,8 +49,8 @@ std::vector<pid_t> numbers_in(const std::string& folder) {
 }
 
 std::string user_name(uid_t uid) {
-  const passwd* found = ::getpwuid(uid);
-  return found == nullptr ? std::to_string(uid) : found->pw_name;
+  const auto found = user_numbered(uid);
+  return found && *found ? (*found)->name : std::to_string(uid);
 }
 
 std::optional<bool> freezes_in_realtime(pid_t pid) {

@@ -52,7 +52,8 @@ int why_not_found(int error_number, const char* file) {
 // The result of a look-up, in memory that two processes share.
 struct Found {
   bool answered = false, exists = false;
-  int why = 0;  // the errno of a look-up that failed
+  bool lists_user = false;  // of a group
+  int why = 0;              // the errno of a look-up that failed
   uid_t uid = 0;
   gid_t gid = 0;
   std::array<char, 256> name{};  // NUL-terminated; a user's name has at most 32 bytes (useradd(8))
@@ -193,6 +194,25 @@ Result<std::optional<gid_t>> group_named(const std::string& name, std::chrono::m
   if (found.why != 0) return not_looked_up(found, "the group " + name, "group", patience);
   if (!found.exists) return std::nullopt;
   return found.gid;
+}
+
+Result<std::optional<GroupAccount>> group_with_user(const std::string& name, uid_t uid,
+                                                    std::chrono::milliseconds patience) {
+  const auto look = [&name, uid] {
+    errno = 0;
+    const group* const found = ::getgrnam(name.c_str());
+    Found out = found_group(found, errno);
+    const passwd* const user = found == nullptr ? nullptr : ::getpwuid(uid);
+    if (user == nullptr) return out;
+    out.lists_user = user->pw_gid == found->gr_gid;
+    for (char* const* member = found->gr_mem; *member != nullptr; ++member)
+      out.lists_user = out.lists_user || std::string_view(*member) == user->pw_name;
+    return out;
+  };
+  const Found found = groups().ask(look, patience);
+  if (found.why != 0) return not_looked_up(found, "the group " + name, "group", patience);
+  if (!found.exists) return std::nullopt;
+  return GroupAccount{.gid = found.gid, .lists_user = found.lists_user};
 }
 
 }  // namespace flight

@@ -23,6 +23,10 @@ struct UserAccount {
   gid_t gid = 0;
   std::string name;
 };
+struct GroupAccount {
+  gid_t gid = 0;
+  bool lists_user = false;  // the one that was asked for, as its own group or as a member
+};
 inline constexpr std::chrono::milliseconds kAccountPatience(5000);
 
 // nullopt: there is no such user, or group.
@@ -32,5 +36,7 @@ inline constexpr std::chrono::milliseconds kAccountPatience(5000);
                                                                std::chrono::milliseconds patience = kAccountPatience);
 [[nodiscard]] Result<std::optional<gid_t>> group_named(const std::string& name,
                                                        std::chrono::milliseconds patience = kAccountPatience);
+[[nodiscard]] Result<std::optional<GroupAccount>> group_with_user(
+    const std::string& name, uid_t uid, std::chrono::milliseconds patience = kAccountPatience);
 
 }  // namespace flight

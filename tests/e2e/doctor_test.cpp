@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/e2e/daemon_test.hpp"
@@ -65,6 +66,31 @@ TEST_F(Doctor, AnotherUserSeesThePublicFacts) {
   EXPECT_EQ(found["broker-capabilities"]["state"], "ok");
   EXPECT_THAT(found["perf-events"]["state"], AnyOf("note", "ok"));  // "ok": with paranoid at 0 every user may record
   EXPECT_THAT(found["cap-sys-admin"]["why"], testing::Not(HasSubstr("tried")));
+  EXPECT_TRUE(daemon_.stop());
+}
+
+using DoctorLong = Doctor;
+
+// As where a directory server does not answer.
+TEST_F(DoctorLong, AUserDatabaseThatHangsIsAFinding) {
+  const std::string fifo = folder_ / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0644), 0);
+  Arguments command{"unshare",
+                    "--mount",
+                    "--propagation",
+                    "private",
+                    "sh",
+                    "-c",
+                    "mount --bind \"$0\" /etc/group && mount --bind \"$0\" /etc/passwd && exec \"$@\"",
+                    fifo};
+  const Arguments doctor = daemon_.ctl_command({"--json", "doctor"});
+  command.insert(command.end(), doctor.begin(), doctor.end());
+  DoctorFindings found = doctor_findings(run(command, 60s));
+  EXPECT_EQ(found["users"]["state"], "warn");
+  EXPECT_THAT(found["users"]["found"], HasSubstr("in /etc/nsswitch.conf hangs"));
+  EXPECT_FALSE(found.contains("group-flightd")) << "it is not known";
+  EXPECT_THAT(found["flightd-user"]["found"], HasSubstr("user 65534"));
+  EXPECT_EQ(found["recording"]["state"], "ok");
   EXPECT_TRUE(daemon_.stop());
 }
 

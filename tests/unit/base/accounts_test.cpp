@@ -68,7 +68,19 @@ TEST(Accounts, ADatabaseThatHangsIsAnErrorThatNamesIt) {
     ASSERT_FALSE(numbered);
     EXPECT_EQ(numbered.error().errno_value(), ETIMEDOUT);
     EXPECT_EQ(group_named("root").value(), std::optional<gid_t>(0)) << "another database";
+    EXPECT_EQ(group_with_user("root", 0, kPatience).error().errno_value(), ETIMEDOUT) << "it asks both";
   });
+}
+
+TEST(Accounts, AGroupListsItsUsers) {
+  const auto own = group_with_user("root", 0);
+  ASSERT_TRUE(own && *own);
+  EXPECT_EQ((*own)->gid, 0U);
+  EXPECT_TRUE((*own)->lists_user) << "it is that user's own group";
+  const auto another = group_with_user("root", 4'000'000'000U);
+  ASSERT_TRUE(another && *another);
+  EXPECT_FALSE((*another)->lists_user);
+  EXPECT_FALSE(group_with_user("no-such-group", 0).value());
 }
 
 TEST(Accounts, AUserIsFoundByNumberToo) {

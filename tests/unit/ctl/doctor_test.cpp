@@ -156,6 +156,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"clocksource", warn, "tsc", [](Facts& f) { f.kernel.clocksource = "hpet"; }},
       {"unprivileged-bpf", note, "bpf_disabled=1", [](Facts& f) { f.kernel.unprivileged_bpf = 0; }},
       {"users", fail, "sysusers", [](Facts& f) { f.install.user_broker = false; }},
+      {"users", warn, "getent", [](Facts& f) { f.install.no_accounts = "look up the user flightd: no answer"; }},
       {"group-flightd", note, "groupadd", [](Facts& f) { f.install.group.there = false; }},
       {"group-flightd", note, "log in again", [](Facts& f) { f.install.root = false, f.install.group.listed = true; }},
       {"group-flightd-trigger", note, "usermod", [](Facts& f) { f.install.root = false; }},
