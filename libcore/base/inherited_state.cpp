@@ -13,8 +13,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 
 #include "libcore/base/kernel_file.hpp"
+#include "libcore/base/proc_check.hpp"
 
 namespace flight {
 namespace {
@@ -81,6 +83,7 @@ void stop_timers() {
 void settle_inherited_state(ProgramKind kind) {
   static_cast<void>(std::signal(SIGCHLD, SIG_DFL));
   static_cast<void>(std::signal(SIGXFSZ, SIG_IGN));
+  await_proc(kind == ProgramKind::service && std::getenv("NOTIFY_SOCKET") != nullptr);
   settle_stacks();
   settle_heaps();
   if (kind == ProgramKind::command) {

@@ -16,7 +16,8 @@ enum class ProgramKind {
 // (alarm(2)). A command: no signal blocked. Both: stacks of the usual size, for threads also above the hard limit (with
 // 64 KiB for the main thread, which may not be raised, the process ends with status 1 and a message); and a fixed
 // number of heaps for all threads, so that malloc(3) waits for no FUSE server: one heap if RLIMIT_AS limits the address
-// space, or if a server's file system is mounted over /proc/sys.
+// space, or if a server's file system is mounted over /proc/sys. One mounted over /proc itself must answer
+// (proc_check.hpp).
 void settle_inherited_state(ProgramKind kind);
 
 // Undoes it for a program that this one executes: SIGXFSZ as usual. Async-signal-safe.

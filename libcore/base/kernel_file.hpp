@@ -9,7 +9,7 @@
 // noticed, and its server can keep the caller waiting for ever. Linux before 5.8 does not report the mount of a file
 // (STATX_MNT_ID): a server's file is opened there, except if the kernel refuses statx(2) on it to this user. flightd is
 // supported on 5.10 and newer, so this concerns only those who try an older kernel. And /proc itself is taken for the
-// kernel's, as nothing else says what is mounted.
+// kernel's, as nothing else says what is mounted: that it answers is tried at the start (proc_check.hpp).
 #pragma once
 
 #include <cstddef>
