@@ -3,9 +3,11 @@
 
 #include <malloc.h>
 #include <pthread.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "libcore/base/kernel_file.hpp"
 #include "libcore/base/proc_check.hpp"
@@ -72,6 +75,21 @@ void settle_heaps() {
   ::mallopt(M_ARENA_MAX, is_limited || waits ? 1 : kMostHeaps);
 }
 
+// setarch(8), as of a shell for builds of 32 bits, changes what uname(2) says: the architecture in each file would be
+// another one, and an old release looks like a kernel without newer features.
+void settle_uname() {
+  utsname names{};
+  if (sizeof(void*) != 8 || ::uname(&names) != 0) return;
+  const std::string_view machine = names.machine, release = names.release;
+  const bool is_narrow = machine == "i686" || machine.starts_with("armv");
+  if (!is_narrow && !release.starts_with("2.6.")) return;
+  constexpr unsigned long kAsk = 0xffffffff;
+  const int now = ::personality(kAsk);
+  if (now < 0) return;
+  constexpr unsigned long kOthers = static_cast<unsigned long>(PER_MASK) | static_cast<unsigned long>(UNAME26);
+  ::personality(static_cast<unsigned long>(now) & ~kOthers);
+}
+
 // A timer outlives execve(2), and its signal would end the service. A command keeps it: its caller may want that.
 void stop_timers() {
   constexpr itimerval kNone{};
@@ -92,6 +110,7 @@ void settle_inherited_state(ProgramKind kind) {
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
     return;
   }
+  settle_uname();
   // A service keeps its mask: it reads some signals from a descriptor, and one that came early must not end it.
   stop_timers();
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));

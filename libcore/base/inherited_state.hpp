@@ -12,12 +12,12 @@ enum class ProgramKind {
 
 // SIGCHLD: default, as waitpid(2) fails if it is ignored. SIGXFSZ: ignored, so that write(2) fails with EFBIG at
 // RLIMIT_FSIZE. A service: SIGPIPE ignored, a umask that leaves the owner's bits (those of others may be taken, as by
-// UMask=), RLIMIT_CPU, _FSIZE, _NOFILE, _MEMLOCK, _NPROC, _RTPRIO and _RTTIME up to the hard limit, and no timer
-// (alarm(2)). A command: no signal blocked. Both: stacks of the usual size, for threads also above the hard limit (with
-// 64 KiB for the main thread, which may not be raised, the process ends with status 1 and a message); and a fixed
-// number of heaps for all threads, so that malloc(3) waits for no FUSE server: one heap if RLIMIT_AS limits the address
-// space, or if a server's file system is mounted over /proc/sys. One mounted over /proc itself must answer
-// (proc_check.hpp).
+// UMask=), RLIMIT_CPU, _FSIZE, _NOFILE, _MEMLOCK, _NPROC, _RTPRIO and _RTTIME up to the hard limit, no timer
+// (alarm(2)), and the machine's own uname(2), whatever setarch(8) has set. A command: no signal blocked. Both: stacks
+// of the usual size, for threads also above the hard limit (with 64 KiB for the main thread, which may not be raised,
+// the process ends with status 1 and a message); and a fixed number of heaps for all threads, so that malloc(3) waits
+// for no FUSE server: one heap if RLIMIT_AS limits the address space, or if a server's file system is mounted over
+// /proc/sys. One mounted over /proc itself must answer (proc_check.hpp).
 void settle_inherited_state(ProgramKind kind);
 
 // Undoes it for a program that this one executes: SIGXFSZ as usual. Async-signal-safe.

@@ -7,8 +7,10 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +20,7 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -119,6 +122,21 @@ TEST(InheritedState, OfAService) {
               ::sigemptyset(&none);
               ::sigprocmask(SIG_SETMASK, &none, nullptr);
               return ::write(ends[1], "x", 1) == -1 && errno == EPIPE ? 0 : 6;
+            }),
+            0);
+}
+
+// As below `setarch linux32 --uname-2.6`, where the architecture in each file was i686.
+TEST(InheritedState, AServiceIsOnTheRealMachine) {
+  utsname real{};
+  ASSERT_EQ(::uname(&real), 0);
+  EXPECT_EQ(in_careless_child([&real] {
+              ::personality(static_cast<unsigned long>(PER_LINUX32) | static_cast<unsigned long>(UNAME26));
+              settle_inherited_state(ProgramKind::service);
+              utsname seen{};
+              if (::uname(&seen) != 0) return 1;
+              if (std::strcmp(seen.machine, real.machine) != 0) return 2;
+              return std::strcmp(seen.release, real.release) == 0 ? 0 : 3;
             }),
             0);
 }
