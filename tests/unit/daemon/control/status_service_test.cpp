@@ -91,6 +91,12 @@ TEST_F(StatusServiceTest, ALackOfFilesIsReportedAndTheDiskIsNotBlamed) {
   EXPECT_THAT(get().errors, IsEmpty());
 }
 
+TEST_F(StatusServiceTest, ASilentBrokerIsNotTakenForTheDisk) {
+  bench_.snapshots.refuse_room(Error{std::make_error_code(BrokerThread::kBrokerSilent), "the broker is silent"});
+  EXPECT_THAT(take(), HasSubstr("the broker is silent"));
+  EXPECT_THAT(get().errors, Not(Contains(HasSubstr("(disk)"))));
+}
+
 TEST_F(StatusServiceTest, ItReportsAReloadThatNeedsARestart) {
   bench_.write_config(R"({ "user": "nobody" })");
   bool reloaded = false;

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <memory>
+#include <string_view>
 
 #include "libcore/base/partial_name.hpp"
 #include "libcore/store/leftovers.hpp"
@@ -200,6 +203,25 @@ TEST_F(SnapshotWorkerTest, WithoutCountsTheLossIsNotKnown) {
   start();
   broker().refuse(Request::counts, std::errc::io_error, "no counts");
   const auto taken = take();
+  ASSERT_TRUE(taken) << taken.error().what;
+  EXPECT_FALSE(taken->blackout.lost_exact);
+}
+
+using SnapshotOfASilentBrokerLong = SnapshotWorkerTest;
+
+TEST_F(SnapshotOfASilentBrokerLong, ItsAskerLearnsWhatItWaitsFor) {
+  start();
+  broker().leave(Request::counts);
+  auto told = std::make_shared<std::atomic<bool>>(false);
+  SnapshotRequest request = by_person();
+  request.progress = [told](std::string_view step, unsigned) {
+    if (step == "waiting for flightd-broker") *told = true;
+  };
+  auto answer = bench_.ask(std::move(request));
+  ASSERT_TRUE(soon([&] { return told->load(); }));
+  broker().obey(Request::counts);
+  broker().say(Request::counts);
+  const auto taken = answer_of(answer);
   ASSERT_TRUE(taken) << taken.error().what;
   EXPECT_FALSE(taken->blackout.lost_exact);
 }
