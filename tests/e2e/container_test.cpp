@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// flightd in a PID namespace of its own: a process outside has no pid there, so flightd must not give it a name.
+// flightd in a PID namespace of its own: a process outside has no pid there, so flightd must not give it a name. And in
+// a chroot, where it knows all of them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
@@ -101,6 +103,38 @@ TEST_F(Container, DoctorSaysSo) {
                  {required_env("FLIGHTCTL"), "--json", "--socket", folder_ / "run/io.flightd.Recorder", "doctor"});
   const Outcome inside = run(command, 60s);
   EXPECT_THAT(inside.out, AllOf(HasSubstr("pid-namespace"), HasSubstr("hostPID")));
+}
+
+// It sees all processes, and its root is another one than theirs.
+TEST(Chroot, RecordsAndNamesWhatRunsOutside) {
+  TempFolder folder;
+  TestDaemon daemon(folder);
+  Child burner = start_load({folder.load("burner"), std::to_string(load_cpu()), "60"}, kBusy);
+  ASSERT_TRUE(burner.wait_for_line("started"));
+  const std::string root = folder / "root";
+  std::filesystem::create_directory(root);
+  StartOptions options;
+  options.prefix = {"unshare",
+                    "--mount",
+                    "--propagation",
+                    "private",
+                    "sh",
+                    "-c",
+                    "mount --rbind / \"$0\" && exec chroot \"$0\" \"$@\"",
+                    root};
+  ASSERT_TRUE(daemon.start(stacks_config(499, "512K"), options));
+  ASSERT_TRUE(burner.runs_for(500ms));  // about 250 samples
+  const Json sidecar = daemon.snapshot();
+  EXPECT_THAT(sidecar["messages"].dump(), testing::Not(HasSubstr("\"severity\":\"error\"")));
+  std::uint64_t samples = 0;
+  for (const Json& row : sidecar["top"])
+    if (row["comm"] == "burner") samples += row["samples"].get<std::uint64_t>();
+  EXPECT_GT(samples, 100U) << sidecar["top"];
+  for (const Verifier& verifier : Verifier::all()) {
+    SCOPED_TRACE(verifier.name());
+    EXPECT_TRUE(prints_all(verifier.perf(folder, {"script", "-i", sidecar["path"], "-G", "-F", "pid,comm"}), sidecar));
+  }
+  EXPECT_TRUE(daemon.stop());
 }
 
 // Since Linux 6.14 a PID namespace has a pid_max of its own; before, it was the whole machine's.
