@@ -11,6 +11,7 @@ namespace {
 using enum FindingState;
 
 constexpr long kDefaultMlockKb = 516, kDefaultMaxStack = 127, kUsualRate = 99;
+constexpr long kBothContexts = 2;  // of the kernel and of the program
 constexpr int kOldestMajor = 5, kOldestMinor = 10;
 
 // "5.10.0-28-amd64" is not older than 5.10. False for a text that is not a version.
@@ -133,6 +134,13 @@ Findings limits(const KernelFacts& kernel) {
        "the maximum depth of a stack; the kernel refuses a change (EBUSY) while events with stacks are open, "
        "so also while flightd records: stop flightd to change it",
        flat ? "systemctl stop flightd, sysctl kernel.perf_event_max_stack=127, systemctl start flightd" : ""});
+  if (kernel.max_contexts && *kernel.max_contexts < kBothContexts)
+    out.push_back(
+        {"perf-event-max-contexts", warn,
+         fmt::format("{} of the two parts of a stack, kernel and program, are recorded", *kernel.max_contexts),
+         "stacks lack the other, and with 0 they are empty; the kernel refuses a change (EBUSY) while flightd "
+         "records",
+         "systemctl stop flightd, sysctl kernel.perf_event_max_contexts_per_stack=8, systemctl start flightd"});
   return out;
 }
 

@@ -32,7 +32,8 @@ struct KernelFacts {
   std::string release, machine;  // uname(2)
   bool privileged = false;       // events were opened with CAP_PERFMON or CAP_SYS_ADMIN
   EventProbe probe;
-  std::optional<long> paranoid, kptr_restrict, mlock_kb, max_sample_rate, max_stack, unprivileged_bpf;  // sysctls
+  std::optional<long> paranoid, kptr_restrict, mlock_kb, max_sample_rate, max_stack, max_contexts,
+      unprivileged_bpf;  // sysctls
   std::optional<std::string> clocksource, lockdown;
   bool cpu_pmu = false, tracefs = false, psi = false;
   std::optional<bool> own_pid_namespace;

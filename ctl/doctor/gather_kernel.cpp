@@ -120,6 +120,7 @@ KernelFacts gather_kernel() {
   out.mlock_kb = kernel_sysctl("perf_event_mlock_kb");
   out.max_sample_rate = kernel_sysctl("perf_event_max_sample_rate");
   out.max_stack = kernel_sysctl("perf_event_max_stack");
+  out.max_contexts = kernel_sysctl("perf_event_max_contexts_per_stack");
   out.unprivileged_bpf = kernel_sysctl("unprivileged_bpf_disabled");
   out.clocksource = line_of("/sys/devices/system/clocksource/clocksource0/current_clocksource");
   out.lockdown = line_of("/sys/kernel/security/lockdown");

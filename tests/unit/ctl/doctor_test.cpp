@@ -147,6 +147,7 @@ TEST(Doctor, EachFaultHasAFindingWithAdvice) {
       {"perf-event-mlock-kb", note, "516", [](Facts& f) { f.kernel.mlock_kb = 64; }},
       {"perf-max-sample-rate", warn, "max_sample_rate", [](Facts& f) { f.kernel.max_sample_rate = 50; }},
       {"perf-event-max-stack", note, "max_stack", [](Facts& f) { f.kernel.max_stack = 16; }},
+      {"perf-event-max-contexts", warn, "max_contexts_per_stack=8", [](Facts& f) { f.kernel.max_contexts = 0; }},
       {"tracefs", warn, "mount", [](Facts& f) { f.kernel.tracefs = false; }},
       {"psi", warn, "psi=1", [](Facts& f) { f.kernel.psi = false; }},
       {"oom-killer", note, "signal:signal_generate", [](Facts& f) { f.kernel.oom_killers = {"earlyoom"}; }},
