@@ -41,7 +41,7 @@ class Reloader {
   Reloader(boost::asio::io_context& loop, RecorderThread& recorder, EventHub& events,
            std::shared_ptr<ConfigReader> reader, Config config, std::unique_ptr<TaskThread> reading,
            std::function<void(const Config&)> on_config, std::function<void()> on_no_broker, FindDue find_due = {},
-           std::chrono::milliseconds says_so_after = BrokerThread::kSaysSoAfter)
+           std::chrono::milliseconds says_so_after = kSaysSoAfter)
       : loop_(loop),
         recorder_(recorder),
         events_(events),
@@ -77,6 +77,8 @@ class Reloader {
  private:
   static constexpr int kMaxReads = 3;  // if the files change while both processes read them
   static constexpr std::chrono::seconds kReadWithin{5};
+  // A broker with hundreds of CPUs closes and opens thousands of events, and each close waits for the kernel (RCU).
+  static constexpr std::chrono::seconds kSaysSoAfter{20};
   static constexpr std::chrono::milliseconds kLastWait{400};  // for the broker's answer when flightd ends
   [[nodiscard]] static CallError stopped();
   void wake_reading() const;

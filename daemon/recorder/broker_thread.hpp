@@ -100,8 +100,6 @@ class BrokerThread {
   // has the same recording after all.
   static constexpr std::chrono::seconds kReconnectFor{30};  // a broker that systemd restarts is back in a second
   void reconnect(std::chrono::seconds look_for, std::function<void(Result<bool>)> done);
-  // After this long without the broker's reply, a person who asked for a change gets one that says so.
-  static constexpr std::chrono::seconds kSaysSoAfter{8};
   // Aborts all waits; no callback follows. Call it before the end.
   void cut();
 

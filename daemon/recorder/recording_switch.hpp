@@ -18,18 +18,19 @@ namespace flight::daemon {
 class RecordingSwitch {
  public:
   RecordingSwitch(boost::asio::io_context& loop, RecorderThread& recorder, TriggerThread& triggers, EventHub& events,
-                  std::chrono::milliseconds says_so_after = BrokerThread::kSaysSoAfter)
+                  std::chrono::milliseconds says_so_after = kSaysSoAfter)
       : loop_(loop), recorder_(recorder), triggers_(triggers), events_(events), says_so_after_(says_so_after) {}
   RecordingSwitch(const RecordingSwitch&) = delete;
   RecordingSwitch& operator=(const RecordingSwitch&) = delete;
 
   // `who`: for the log. The text is "{}"; WriteFailed: the broker could not do it, and nothing changed; with ETIMEDOUT:
-  // it has not answered yet, and may still do it. `done` is called on the event loop.
+  // it has not answered within `says_so_after`, and may still do it. `done` is called on the event loop.
   void set(bool recording, const std::string& who, ControlBackend::Done done);
   // The last request; each attach begins with true.
   [[nodiscard]] bool on() const { return on_; }
 
  private:
+  static constexpr std::chrono::seconds kSaysSoAfter{8};
   struct Asked;
   void switched(bool recording, const std::string& who);
 

@@ -128,11 +128,11 @@ class DaemonBench {
   SnapshotBench snapshots;
   std::vector<JournalEntry> journal;
   std::vector<RecorderEvent> seen;
-  std::chrono::milliseconds says_so_after = BrokerThread::kSaysSoAfter;  // before start()
-  std::vector<std::string> config_command;  // of the ConfigReader; empty: it reads on the reload's thread
-  int no_broker = 0;                        // reloads that found no broker that records
-  std::vector<Config> applied;              // applied by reloads
-  std::string due;                          // what the store will delete after a reload
+  std::chrono::milliseconds says_so_after = kPatience;  // before start()
+  std::vector<std::string> config_command;              // of the ConfigReader; empty: it reads on the reload's thread
+  int no_broker = 0;                                    // reloads that found no broker that records
+  std::vector<Config> applied;                          // applied by reloads
+  std::string due;                                      // what the store will delete after a reload
   int due_asked = 0;
   EventHub events{[this](JournalEntry entry) { journal.push_back(std::move(entry)); }, [] {}};
   std::unique_ptr<StoreService> store;
