@@ -205,6 +205,17 @@ TEST_F(SilentPmu, CpuClockTakesItsPlaceInTheSameRings) {
   EXPECT_EQ(parsed->events[1].why, event().why);
 }
 
+// Whatever /proc/stat says of its time.
+TEST_F(SilentPmu, ACpuThatIsOfflineIsNotJudged) {
+  if (cpus_.size() < 2) return;  // there are no others
+  open(Pmu::silent);
+  look_at_busy({});
+  ASSERT_TRUE(recording_->follow_cpus({cpus_.front()}, Probe::none, 1));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(look_at_busy({cpus_.back()}));
+  EXPECT_EQ(event().name, "cycles") << "no sample is expected of it";
+  EXPECT_EQ(recording_->delivery(), Delivery::unproven);
+}
+
 class RefusingPmu : public SilentPmu {};
 
 TEST_F(RefusingPmu, OnOneCpuMakesItCpuClockOnAll) {
