@@ -2,7 +2,11 @@
 // The control calls on the store.
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <cerrno>
+#include <chrono>
 #include <climits>
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -53,8 +57,30 @@ void StoreService::ask(std::function<CallResult<Answer>()> work, std::function<v
   });
 }
 
+template <typename Answer>
+void StoreService::ask_in_time(std::function<CallResult<Answer>()> work, std::function<void(CallResult<Answer>)> done) {
+  const auto timer = std::make_shared<asio::steady_timer>(loop_, times_.answer_within);
+  const auto once = std::make_shared<std::function<void(CallResult<Answer>)>>(std::move(done));
+  const auto give = [once](CallResult<Answer> answer) {
+    if (const auto call = std::exchange(*once, {})) call(std::move(answer));
+  };
+  timer->async_wait([this, give](const boost::system::error_code& error) {
+    if (error) return;
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(times_.answer_within).count();
+    give(tl::unexpected(write_failed(
+        ETIMEDOUT, "",
+        fmt::format("the disk of {} has not answered for {} s: its server or device hangs, or it is very slow "
+                    "(`findmnt -T {}`); recording continues",
+                    folder(), seconds, folder()))));
+  });
+  ask<Answer>(std::move(work), [give, timer](CallResult<Answer> answer) {
+    timer->cancel();
+    give(std::move(answer));
+  });
+}
+
 void StoreService::list(Done done) {
-  ask<std::string>(
+  ask_in_time<std::string>(
       [this]() -> CallResult<std::string> {
         auto rows = catalogue_.list_json();
         if (!rows && !usable_) return "[]";  // the status has the reason
@@ -65,7 +91,7 @@ void StoreService::list(Done done) {
 }
 
 void StoreService::describe(std::string id, Done done) {
-  ask<std::string>(
+  ask_in_time<std::string>(
       [this, id = std::move(id)]() -> CallResult<std::string> {
         auto text = catalogue_.describe(id);
         if (!text && text.error().code == std::errc::no_message_available) {
@@ -120,7 +146,7 @@ void StoreService::pin(std::string id, bool pinned, Done done) {
 }
 
 void StoreService::read(std::string id, SnapshotFile file, Opened opened) {
-  ask<OpenSnapshot>(
+  ask_in_time<OpenSnapshot>(
       [this, id = std::move(id), file]() -> CallResult<OpenSnapshot> {
         auto data = file == SnapshotFile::kallsyms  ? catalogue_.open_kallsyms(id)
                     : file == SnapshotFile::sidecar ? catalogue_.open_sidecar(id)

@@ -51,6 +51,8 @@ class StoreService {
     std::chrono::milliseconds save_again = std::chrono::seconds(10);  // after a failure to save the triggers' state
     // A snapshot must not be lost because the store's thread is busy.
     std::chrono::milliseconds room_wait = std::chrono::seconds(5);
+    // A call that only reads: a script must not wait for ever. The store's thread may work for a while on a slow disk.
+    std::chrono::milliseconds answer_within = std::chrono::minutes(2);
   };
   struct Setup {
     std::string folder;     // STATE/snapshots
@@ -161,6 +163,9 @@ class StoreService {
   // Runs `work` on the store's thread and passes its result to `done` on the event loop.
   template <typename Answer>
   void ask(std::function<CallResult<Answer>()> work, std::function<void(CallResult<Answer>)> done);
+  // The same for a call that changes nothing: ETIMEDOUT after Times::answer_within. It still counts as a call.
+  template <typename Answer>
+  void ask_in_time(std::function<CallResult<Answer>()> work, std::function<void(CallResult<Answer>)> done);
   void keep_budget_hourly();
   // Store's thread: takes STATE if it was not taken. An error is what trouble() returns from now on.
   [[nodiscard]] Result<void> take_state();

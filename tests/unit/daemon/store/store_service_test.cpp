@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <optional>
 #include <sstream>
 
 #include "libcore/base/files.hpp"
@@ -260,6 +261,30 @@ TEST_F(StoreServiceTest, ABoundedNumberOfCallsWaitsForTheDisk) {
   service_->list(into(again));
   settle();
   EXPECT_TRUE(again && *again) << error_of(again);
+}
+
+TEST_F(StoreServiceTest, AReaderDoesNotWaitForEverForADiskThatHangs) {
+  times_.answer_within = 5ms;
+  make(1);
+  start();
+  hang_disk();
+  Answer rows, sidecar, pin;
+  std::optional<bool> is_read;
+  service_->list(into(rows));
+  service_->describe("1", into(sidecar));
+  service_->read("1", SnapshotFile::data, [&](const CallResult<OpenSnapshot>& got) {
+    EXPECT_FALSE(is_read) << "answered twice";
+    is_read = got.has_value();
+  });
+  service_->pin("1", true, into(pin));
+  ASSERT_TRUE(run_until([&] { return rows && sidecar && is_read; }));
+  for (const Answer& answer : {rows, sidecar})
+    EXPECT_THAT(error_of(answer), testing::AllOf(HasSubstr("WriteFailed"), HasSubstr("has not answered for")));
+  EXPECT_EQ(is_read, false);
+  EXPECT_FALSE(pin) << "it may take effect";
+  resume_disk();
+  ASSERT_TRUE(run_until([&] { return pin.has_value(); }));
+  EXPECT_TRUE(*pin) << error_of(pin);
 }
 
 TEST_F(StoreServiceTest, AStatusDoesNotWaitForADiskThatHangs) {
