@@ -24,8 +24,7 @@ namespace {
 constexpr int kTryAgainMs = 5000;  // far less than the watchdogs of the units
 constexpr const char* kNoAnswer =
     "/proc does not answer: another file system than the kernel's is mounted there, whose server hangs; end the "
-    "server, "
-    "or run `umount --lazy /proc`";
+    "server, or run `umount --lazy /proc`";
 
 // Asks no server. A folder without a mount, as in a chroot, is not procfs either, and answers.
 bool is_procfs() {
