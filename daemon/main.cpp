@@ -26,6 +26,7 @@
 #include "daemon/units/folder_answers.hpp"
 #include "daemon/units/unit_view.hpp"
 #include "libcore/base/inherited_state.hpp"
+#include "libcore/base/output_relay.hpp"
 #include "libcore/base/service_manager.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/time_zone.hpp"
@@ -119,6 +120,7 @@ class Between {
 // A service whose socket is passed by the service manager answers calls between two attempts.
 int run(const Options& options, std::vector<std::string> command_line, std::unique_ptr<SpareDescriptors> spare,
         Result<void> kept) {
+  relay_output();
   const auto control_socket = inherited_control_socket();
   const auto config = std::make_shared<ConfigReader>(options.config_file, config_child_command());
   const Start start{.options = options,

@@ -27,6 +27,7 @@
 #include "libcore/base/close_inherited.hpp"
 #include "libcore/base/file_calls.hpp"
 #include "libcore/base/inherited_state.hpp"
+#include "libcore/base/output_relay.hpp"
 #include "libcore/base/poll.hpp"
 #include "libcore/base/retry.hpp"
 #include "libcore/base/service_manager.hpp"
@@ -312,6 +313,7 @@ int main(int argc, char** argv) {
     if (std::getenv("NOTIFY_SOCKET") != nullptr) return flight::broker::stay_unstarted(argc, argv, parsed.usage);
   }
   if (!parsed.options) return parsed.exit_status;
+  flight::relay_output();
   int status = flight::broker::kFailed;
   try {
     status = parsed.options->fd >= 0 ? flight::broker::serve_own_client(*parsed.options)

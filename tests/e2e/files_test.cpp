@@ -558,6 +558,18 @@ TEST_F(HungDisk, WhileTheHolderOfTheLockIsLookedUp) {
   set_fault("none 0 0 0");  // or the reader could not exit
 }
 
+// The log is on it: what writes there cannot be ended, and is neither flightd nor its broker.
+TEST_F(HungDisk, ALogOnItKeepsNobodyFromEnding) {
+  StartOptions options;
+  options.prefix = {"sh", "-c", "exec \"$@\" >>\"$0\" 2>&1", disk_ + "/log"};
+  ASSERT_TRUE(daemon_.start(stacks_config(199, "256K"), options));
+  EXPECT_TRUE(wait_until([&] { return read_text(backing_ + "/log").find("control socket") != std::string::npos; }, 20s))
+      << read_text(backing_ + "/log");
+  hang();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(daemon_.ctl({"reload"}).exit_status, 0);  // each makes a line
+  (void)end();
+}
+
 // A thread that waits for the disk cannot be ended, so the child process would remain.
 TEST_F(HungDisk, NothingIsOpened) {
   stopped_ = true;  // this test starts no flightd
