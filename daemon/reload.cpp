@@ -297,7 +297,7 @@ void Reloader::finish(const CallResult<ReloadReport>& outcome) {
   if (!waiting_.empty() && !busy_) begin();
 }
 
-void Reloader::answer(std::vector<Asked> all, const CallResult<ReloadReport>& outcome) {
+void Reloader::answer(const std::vector<Asked>& all, const CallResult<ReloadReport>& outcome) {
   for (const Asked& one : all) {
     report_to_all(one.who, outcome);
     if (one.done) one.done(outcome);

@@ -99,7 +99,7 @@ class Reloader {
     std::string who;
     Done done;  // empty: it was answered before the end
   };
-  void answer(std::vector<Asked> all, const CallResult<ReloadReport>& outcome);
+  void answer(const std::vector<Asked>& all, const CallResult<ReloadReport>& outcome);
 
   boost::asio::io_context& loop_;
   RecorderThread& recorder_;

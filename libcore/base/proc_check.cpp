@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
-#include <cstdio>
 #include <string>
 
 #include "libcore/base/close_inherited.hpp"
