@@ -114,6 +114,8 @@ void KernelFeatures::read_limits() {
   constexpr long kMostStack = std::numeric_limits<std::uint16_t>::max();
   if (const auto stack = kernel_sysctl("perf_event_max_stack"))
     max_stack = static_cast<std::uint16_t>(std::clamp(*stack, 0L, kMostStack));
+  if (const auto contexts = kernel_sysctl("perf_event_max_contexts_per_stack"))
+    max_contexts = static_cast<std::uint16_t>(std::clamp(*contexts, 0L, kMostStack));
   if (const auto rate = kernel_sysctl("perf_event_max_sample_rate"); rate && *rate > 0)
     max_sample_rate = static_cast<std::uint64_t>(*rate);
 }

@@ -13,18 +13,19 @@
 namespace flight {
 
 struct KernelFeatures {
-  bool sample_cgroup = false;     // PERF_SAMPLE_CGROUP and attr.cgroup: 5.7 with CONFIG_CGROUP_PERF
-  bool format_lost = false;       // PERF_FORMAT_LOST: 6.0
-  bool hardware_pmu = false;      // cycles opens
-  int paranoid = 2;               // /proc/sys/kernel/perf_event_paranoid; 4 if it cannot be read
-  std::uint16_t max_stack = 127;  // /proc/sys/kernel/perf_event_max_stack
-  bool copies_stacks = true;      // PERF_SAMPLE_STACK_USER of all processes does no harm (can_copy_stacks())
+  bool sample_cgroup = false;      // PERF_SAMPLE_CGROUP and attr.cgroup: 5.7 with CONFIG_CGROUP_PERF
+  bool format_lost = false;        // PERF_FORMAT_LOST: 6.0
+  bool hardware_pmu = false;       // cycles opens
+  int paranoid = 2;                // /proc/sys/kernel/perf_event_paranoid; 4 if it cannot be read
+  std::uint16_t max_stack = 127;   // /proc/sys/kernel/perf_event_max_stack
+  std::uint16_t max_contexts = 8;  // /proc/sys/kernel/perf_event_max_contexts_per_stack
+  bool copies_stacks = true;       // PERF_SAMPLE_STACK_USER of all processes does no harm (can_copy_stacks())
   // /proc/sys/kernel/perf_event_max_sample_rate, which the kernel lowers when sampling takes too much time.
   std::uint64_t max_sample_rate = std::numeric_limits<std::uint64_t>::max();
 
   // Opens and closes a few events on CPU `cpu`, which must be online, as the calling process.
   [[nodiscard]] static KernelFeatures probe(int cpu);
-  // Reads max_stack and max_sample_rate again.
+  // Reads max_stack, max_contexts and max_sample_rate again.
   void read_limits();
 };
 

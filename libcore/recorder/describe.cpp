@@ -61,7 +61,8 @@ void note_gone_cpus(const std::vector<ManifestGap>& gaps, const std::vector<Open
 }
 
 // Limits of the kernel under which an event records less than configured, on any CPU.
-void warn_of_limits(const OpenChannel& channel, std::size_t index, std::vector<std::string>& warnings) {
+void warn_of_limits(const OpenChannel& channel, std::size_t index, const KernelFeatures& features,
+                    std::vector<std::string>& warnings) {
   const EventPlan& event = channel.plan.events[index];
   if (is_omitted(event)) return;
   std::uint64_t frequency = event.attr.freq != 0 ? event.attr.sample_freq : 0;
@@ -87,6 +88,14 @@ void warn_of_limits(const OpenChannel& channel, std::size_t index, std::vector<s
         fmt::format("channel '{}': stacks of {} have at most {} frames instead of {}: sysctl "
                     "kernel.perf_event_max_stack was lower when it was opened",
                     channel.plan.config.name, event.name, max_stack, event.max_stack));
+  // The kernel refuses a change while such an event is open (EBUSY), so this stays true.
+  constexpr std::uint16_t kBoth = 2;  // the kernel's part of a stack, and the program's
+  if ((event.attr.sample_type & PERF_SAMPLE_CALLCHAIN) != 0 && features.max_contexts < kBoth)
+    warnings.push_back(fmt::format(
+        "channel '{}': stacks of {} {}: sysctl kernel.perf_event_max_contexts_per_stack is {}; stop flightd, "
+        "set it to 8, and start flightd",
+        channel.plan.config.name, event.name,
+        features.max_contexts == 0 ? "are empty" : "end where the kernel was entered", features.max_contexts));
 }
 
 }  // namespace
@@ -141,7 +150,7 @@ void Recording::State::describe(std::uint64_t generation) {
     for (std::size_t i = 0; i < channel.plan.events.size(); ++i) {
       out.events.push_back(to_manifest(channel.plan.config.name, channel.plan.events[i]));
       add_replaced_text(channel.plan, channel.plan.events[i], out.warnings, out.notes);
-      warn_of_limits(channel, i, out.warnings);
+      warn_of_limits(channel, i, features, out.warnings);
     }
     for (const OpenRing& ring : channel.rings) {
       const auto index = static_cast<std::uint32_t>(out.rings.size());

@@ -211,6 +211,8 @@ TEST(KernelFeatures, AreThisKernels) {
   const auto max_stack = read_line("/proc/sys/kernel/perf_event_max_stack");
   ASSERT_TRUE(max_stack);
   EXPECT_EQ(std::to_string(features.max_stack), *max_stack);
+  EXPECT_EQ(std::to_string(features.max_contexts),
+            read_line("/proc/sys/kernel/perf_event_max_contexts_per_stack").value_or("8"));
   // A stack one frame too deep is refused, so the limit was read correctly.
   SamplingOptions options;
   options.stack = true;

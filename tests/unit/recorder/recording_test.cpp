@@ -96,6 +96,21 @@ TEST_F(RealRecording, CopiesStacksWhereTheKernelCan) {
   EXPECT_THAT(not_wanted->manifest().warnings, testing::Not(by_frame_pointers));
 }
 
+TEST_F(RealRecording, StacksThatLackAPartAreAWarning) {
+  config_.channels[1].events[0].stack = true;
+  const auto warnings_with = [this](std::uint16_t contexts) {
+    features_.max_contexts = contexts;
+    const auto recording = open_recording();
+    EXPECT_TRUE(recording) << recording.error().what;
+    return recording ? recording->manifest().warnings : std::vector<std::string>();
+  };
+  EXPECT_THAT(
+      warnings_with(0),
+      testing::Contains(HasSubstr("are empty: sysctl kernel.perf_event_max_contexts_per_stack is 0; stop flightd")));
+  EXPECT_THAT(warnings_with(1), testing::Contains(HasSubstr("end where the kernel was entered")));
+  EXPECT_THAT(warnings_with(2), testing::Not(testing::Contains(HasSubstr("contexts_per_stack"))));
+}
+
 // features_ has limits that the machine had at the start; the machine's own are higher now.
 TEST_F(RealRecording, AReloadUsesLimitsThatWereRaised) {
   features_.max_sample_rate = 50;
