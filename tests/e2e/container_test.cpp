@@ -105,7 +105,7 @@ TEST_F(Container, DoctorSaysSo) {
   EXPECT_THAT(inside.out, AllOf(HasSubstr("pid-namespace"), HasSubstr("hostPID")));
 }
 
-// It sees all processes, and its root is another one than theirs.
+// It sees all processes, and its root is another one than theirs. Only the folder of the test can be written there.
 TEST(Chroot, RecordsAndNamesWhatRunsOutside) {
   TempFolder folder;
   TestDaemon daemon(folder);
@@ -120,7 +120,8 @@ TEST(Chroot, RecordsAndNamesWhatRunsOutside) {
                     "private",
                     "sh",
                     "-c",
-                    "mount --rbind / \"$0\" && exec chroot \"$0\" \"$@\"",
+                    "mount --rbind / \"$0\" && mount -o remount,bind,ro \"$0\" && "
+                    "mount --bind \"${0%/*}\" \"$0${0%/*}\" && exec chroot \"$0\" \"$@\"",
                     root};
   ASSERT_TRUE(daemon.start(stacks_config(499, "512K"), options));
   ASSERT_TRUE(burner.runs_for(500ms));  // about 250 samples
