@@ -192,10 +192,9 @@ void add_report(CLI::App& app, ReportOptions& options) {
 }
 
 void add_stacks(CLI::App& app, StacksOptions& options) {
-  CLI::App* command = app.add_subcommand("stacks", "Show the call tree of a snapshot, now and before");
-  command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
-      ->type_name("")
-      ->check(check_id);
+  CLI::App* command = app.add_subcommand("stacks", "Show the call tree of a snapshot, default latest, now and before");
+  // The help has no lines for it, so that all of it fits on a screen.
+  command->add_option("ID", options.id, "a number from the list, or latest")->type_name("")->group("")->check(check_id);
   const auto add = [command](const char* name, std::string& value, const char* what, const char* type,
                              std::string (*check)(const std::string&)) {
     return command->add_option(name, value, what)->type_name(type)->check(check);
@@ -208,8 +207,9 @@ void add_stacks(CLI::App& app, StacksOptions& options) {
   add("--since", options.since, "from this time on: 03:10:05, -2s", "TIME", &check_time);
   add("--until", options.until, "up to this time; -2s: before the end", "TIME", &check_time);
   auto* before = command->add_flag("--before", options.before, "in the order of the time before");
-  command->add_flag("--diff", options.diff, "in the order of the change")->excludes(before);
+  command->add_flag("--diff", options.diff, "in the order of the change, without noise")->excludes(before);
   command->add_flag("--inverted", options.inverted, "from the functions that ran to their callers");
+  command->add_flag("--shares", options.shares, "shares of all samples instead of CPUs");
   command->add_option("-n", options.count, "how many rows; default: 20, on a terminal fewer")
       ->type_name("COUNT")
       ->check(check_count);

@@ -54,7 +54,7 @@ struct ExportOptions {
 struct StacksOptions {
   std::string id = "latest";
   std::string unit, comm, thread, cpu, event, since, until;
-  bool before = false, diff = false, inverted = false;
+  bool before = false, diff = false, inverted = false, shares = false;
   std::uint64_t count = 0;  // of rows; 0: the usual number
 };
 

@@ -2,7 +2,6 @@
 // flightctl export [ID] --format folded [--event EVENT] [-o FILE|-] [--force]: the stacks of one snapshot, for other
 // viewers.
 #include <algorithm>
-#include <cerrno>
 #include <span>
 #include <utility>
 
@@ -91,10 +90,7 @@ int run_export(const Common& common, const ExportOptions& options) {
   order.kallsyms = snapshot->kallsyms;
   if (snapshot->sidecar.compared) order.compared = *snapshot->sidecar.compared;
   const auto profile = SnapshotProfile::read(snapshot->data, order);
-  if (!profile) {
-    const bool no_event = profile.error().errno_value() == EINVAL;
-    return complain(common, no_event ? kUsageError : kOutputFailed, profile.error().what, no_event ? kUsage : kRefused);
-  }
+  if (!profile) return complain_of_profile(common, profile.error());
   const std::size_t event = main_event(*profile);
   if (auto written = write_export(*where, *profile, event); !written) return failed(written.error());
   return print_result(common, *where, *profile, event, notes_of(*snapshot, *profile, event, options));

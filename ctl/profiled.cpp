@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ctl/profiled.hpp"
 
+#include <cerrno>
 #include <utility>
 
 #include "ctl/fetch.hpp"
@@ -42,6 +43,11 @@ Answer<Profiled> open_profiled(const Common& common, const std::string& id) {
   else
     out.no_kallsyms = printable(kallsyms.error().message);
   return out;
+}
+
+int complain_of_profile(const Common& common, const Error& error) {
+  const bool no_event = error.errno_value() == EINVAL;
+  return complain(common, no_event ? kUsageError : kOutputFailed, error.what, no_event ? kUsage : kRefused);
 }
 
 }  // namespace flight::ctl

@@ -7,6 +7,7 @@
 
 #include "ctl/commands.hpp"
 #include "ctl/daemon_call.hpp"
+#include "libcore/base/result.hpp"
 #include "libcore/perfdata/reader.hpp"
 #include "libcore/store/sidecar.hpp"
 
@@ -20,5 +21,7 @@ struct Profiled {
 };
 
 [[nodiscard]] Answer<Profiled> open_profiled(const Common& common, const std::string& id);
+// Prints an error of SnapshotProfile::read(), returns the exit code: an event that is not there is a usage error.
+[[nodiscard]] int complain_of_profile(const Common& common, const Error& error);
 
 }  // namespace flight::ctl

@@ -1,31 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightctl stacks [ID] [OPTIONS]: the call tree of a snapshot, now and before. perf is not needed.
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <optional>
 #include <utility>
 
 #include "ctl/output.hpp"
 #include "ctl/profiled.hpp"
-#include "ctl/screen.hpp"
-#include "ctl/stacks_text.hpp"
+#include "ctl/stacks_page.hpp"
 #include "libcore/base/units.hpp"
-#include "libcore/control/messages.hpp"
-#include "libcore/json/value.hpp"
 #include "libcore/profile/folded.hpp"
-#include "libcore/profile/profile.hpp"
 
 namespace flight::ctl {
 namespace {
-
-struct Stretch {
-  EventTime begin_ns = 0, end_ns = 0;
-
-  [[nodiscard]] std::chrono::nanoseconds span() const {
-    return std::chrono::nanoseconds(static_cast<std::int64_t>(end_ns - std::min(begin_ns, end_ns)));
-  }
-};
 
 // The time of the snapshot that is shown.
 struct Shown {
@@ -33,13 +18,6 @@ struct Shown {
   Stretch now, before;  // not compared: `now` is all of it
   std::string note;     // what is uncertain
 };
-
-std::optional<std::uint32_t> chosen_number(const std::string& text) {
-  std::uint32_t number = 0;
-  if (text.empty() || std::from_chars(text.data(), text.data() + text.size(), number).ec != std::errc())
-    return std::nullopt;
-  return number;
-}
 
 // Within the snapshot; relative times are before its end.
 Result<EventTime> moment_in(const Sidecar& sidecar, const std::string& text, EventTime otherwise_ns,
@@ -83,13 +61,7 @@ Result<Shown> shown_time(const Sidecar& sidecar, const StacksOptions& options) {
 }
 
 ProfileOrder profile_order(const Profiled& snapshot, const StacksOptions& options, const Shown& shown) {
-  ProfileOrder order;
-  order.only.cpu = chosen_number(options.cpu);
-  order.only.tid = chosen_number(options.thread);
-  order.only.event = options.event;
-  order.only.comm = options.comm;
-  order.only.unit = options.unit;
-  order.kallsyms = snapshot.kallsyms;
+  ProfileOrder order = order_of_samples(options, snapshot.kallsyms);
   if (shown.compared) {
     order.compared = snapshot.sidecar.compared.value_or(SidecarCompared());
   } else {
@@ -99,62 +71,31 @@ ProfileOrder profile_order(const Profiled& snapshot, const StacksOptions& option
   return order;
 }
 
-StacksColumns columns_of(const ProfileEvent& event, const StackValues& all, const StacksOptions& options,
-                         const Shown& shown) {
-  StacksColumns out{.in_cpus = event.is_clock, .compared = shown.compared, .change = options.diff};
-  const auto scale = [&](const Stretch& stretch, const StackValue& whole) {
-    const auto divisor =
-        event.is_clock ? static_cast<double>(stretch.span().count()) : static_cast<double>(whole.weight);
-    return divisor > 0 ? 1 / divisor : 0.0;
-  };
-  out.now_scale = scale(shown.now, shown.compared ? all.now : all.all);
-  out.before_scale = scale(shown.before, all.before);
-  return out;
-}
-
 StackOrder order_of(const StacksOptions& options, const Shown& shown) {
   if (options.diff) return StackOrder::difference;
   if (options.before) return StackOrder::before;
   return shown.compared ? StackOrder::now : StackOrder::all;
 }
 
-std::string head_text(const Sidecar& sidecar, const ProfileEvent& event, const Shown& shown) {
+std::string head_text(const Sidecar& sidecar, const ProfileEvent& event, const Shown& shown, bool in_cpus) {
   const ClockHistory clock = clock_of(sidecar);
   const std::string end = local_time(clock.wall_at(shown.now.end_ns));
-  const std::string what = fmt::format("Snapshot {}, {} of {}: ", printable(sidecar.id),
-                                       event.is_clock ? "CPUs" : "shares", printable(event.name));
+  const std::string what =
+      fmt::format("Snapshot {}, {} of {}: ", printable(sidecar.id), in_cpus ? "CPUs" : "shares", printable(event.name));
   if (shown.compared)
     return what + fmt::format("now is the {} up to {}, before is the {} before that.",
                               format_duration(shown.now.span()), end, format_duration(shown.before.span()));
   return what + fmt::format("the {} up to {}.", format_duration(shown.now.span()), end);
 }
 
-// On a terminal the page and its notes, which can have two lines each, fit.
-std::size_t row_count(const StacksOptions& options, const std::vector<std::string>& notes) {
-  constexpr std::size_t kRows = 20, kLeastRows = 8;
-  constexpr std::size_t kOtherLines = 5;  // two of the head, those of the columns, of all, and of what is left out
-  if (options.count != 0) return static_cast<std::size_t>(options.count);
-  const auto lines = page_lines();
-  if (!lines) return kRows;
-  const std::size_t others = kOtherLines + 2 * notes.size();
-  return std::clamp(*lines - std::min(*lines, others), kLeastRows, kRows);
-}
-
-json::Object json_of(const Stretch& stretch) {
-  return json::Object{{"begin_ns", stretch.begin_ns}, {"end_ns", stretch.end_ns}};
-}
-
-json::Object json_of(const SnapshotProfile& profile, const TreeRow& row, const StacksColumns& columns) {
-  json::Object out{
-      {"depth", std::uint64_t{row.depth}},
-      {"frames",
-       json::array_of(row.frames,
-                      [&](std::uint32_t frame) {
-                        return json::Object{{"name", profile.text_of(frame)}, {"object", profile.object_of(frame)}};
-                      })},
-      {"samples", row.total.all.samples},
-      {"now", columns.now(row.total)}};
-  if (columns.compared) out.add("before", columns.before(row.total));
+std::vector<std::string> notes_of(const Profiled& snapshot, const SnapshotProfile& profile, const Shown& shown) {
+  std::vector<std::string> out = profile.warnings();
+  if (!shown.note.empty()) out.push_back(shown.note);
+  const std::string_view name = shown.compared ? "the time now" : "this time";
+  for (std::string& holes : std::vector<std::string>{note_of_holes(snapshot.sidecar, shown.now, name),
+                                                     note_of_holes(snapshot.sidecar, shown.before, "the time before")})
+    if (!holes.empty()) out.push_back(std::move(holes));
+  if (!snapshot.no_kallsyms.empty()) out.push_back("kernel symbols: " + snapshot.no_kallsyms);
   return out;
 }
 
@@ -166,42 +107,18 @@ int run_stacks(const Common& common, const StacksOptions& options) {
   const auto shown = shown_time(snapshot->sidecar, options);
   if (!shown) return complain(common, kUsageError, shown.error().what, kUsage);
   const auto profile = SnapshotProfile::read(snapshot->data, profile_order(*snapshot, options, *shown));
-  if (!profile) {
-    const bool no_event = profile.error().errno_value() == EINVAL;
-    return complain(common, no_event ? kUsageError : kOutputFailed, profile.error().what, no_event ? kUsage : kRefused);
-  }
-  const ProfileEvent& event = profile->events[main_event(*profile)];
-  std::uint32_t root = event.root;
-  const StacksColumns columns = columns_of(event, profile->tree.totals()[root], options, *shown);
-  std::vector<std::string> notes = profile->warnings();
-  if (!shown->note.empty()) notes.push_back(shown->note);
-  if (!snapshot->no_kallsyms.empty()) notes.push_back("kernel symbols: " + snapshot->no_kallsyms);
-  const TreeViewOrder order{.by = order_of(options, *shown),
-                            .now_scale = columns.now_scale,
-                            .before_scale = columns.before_scale,
-                            .most_rows = row_count(options, notes)};
-  TreeView view;
-  if (options.inverted) {
-    const StackTree turned = inverted(profile->tree, root);
-    view = view_of(turned, root, order);
-  } else {
-    view = view_of(profile->tree, root, order);
-  }
-  if (common.json) {
-    json::Object out{{"id", snapshot->sidecar.id},
-                     {"event", event.name},
-                     {"unit", event.is_clock ? "cpus" : "share"},
-                     {"now", json_of(shown->now)}};
-    if (shown->compared) out.add("before", json_of(shown->before));
-    out.add("rows", json::array_of(view.rows, [&](const TreeRow& row) { return json_of(*profile, row, columns); }));
-    out.add("left_out", std::uint64_t{view.left_out});
-    out.add("notes", notes);
-    return print(stdout, json::dump(out, 2) + "\n");
-  }
-  for (const std::string& note : notes) static_cast<void>(print(stderr, fmt::format("flightctl: {}\n", note)));
-  const Screen screen = Screen::here();
-  return print(stdout, screen.wrapped(head_text(snapshot->sidecar, event, *shown), 0) +
-                           stacks_text(*profile, view, columns, screen));
+  if (!profile) return complain_of_profile(common, profile.error());
+  const std::size_t number = main_event(*profile);
+  const ProfileEvent& event = profile->events[number];
+  const StacksColumns columns = columns_of(event, profile->tree.totals()[event.root], options, shown->now,
+                                           shown->compared ? &shown->before : nullptr);
+  StacksPage page{.head = head_text(snapshot->sidecar, event, *shown, columns.in_cpus),
+                  .facts = json::Object{{"id", snapshot->sidecar.id}, {"now", json_of(shown->now)}},
+                  .columns = columns,
+                  .by = order_of(options, *shown),
+                  .notes = notes_of(*snapshot, *profile, *shown)};
+  if (shown->compared) page.facts.add("before", json_of(shown->before));
+  return print_page(common, options, *profile, number, std::move(page));
 }
 
 }  // namespace flight::ctl

@@ -35,18 +35,19 @@ std::string cells_of(const StackValues& values, const StacksColumns& columns) {
   if (!columns.compared) return out;
   const double before = columns.before(values);
   out += cell(value_text(before, columns.in_cpus, false));
-  if (columns.change) out += cell(value_text(now - before, columns.in_cpus, true));
+  if (columns.change)
+    out += cell((is_noise(values, columns.scales) ? "~" : "") + value_text(now - before, columns.in_cpus, true));
   return out;
 }
 
 }  // namespace
 
 double StacksColumns::now(const StackValues& values) const {
-  return static_cast<double>(compared ? values.now.weight : values.all.weight) * now_scale;
+  return static_cast<double>(compared ? values.now.weight : values.all.weight) * scales.now;
 }
 
 double StacksColumns::before(const StackValues& values) const {
-  return static_cast<double>(values.before.weight) * before_scale;
+  return static_cast<double>(values.before.weight) * scales.before;
 }
 
 std::string chain_text(const std::vector<std::string>& names, std::size_t most, const Screen& screen) {
@@ -80,6 +81,7 @@ std::string stacks_text(const SnapshotProfile& profile, const TreeView& view, co
     const std::string text = row.depth == 0 ? "all" : chain_text(names, left - indent.size(), screen);
     out += cells + indent + text + "\n";
   }
+  if (columns.change && view.rows.size() == 1) out += screen.wrapped("no change is larger than noise", 0);
   if (view.left_out > 0)
     out +=
         screen.wrapped(fmt::format("{} not shown; -n selects how many are", counted(view.left_out, "smaller row")), 0);

@@ -5,12 +5,15 @@
 //    1.71    0.32  all
 //    0.94    0.00    burner > main > work
 //    0.60    0.00      read
+//
+// A change that is noise has a '~'.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "ctl/screen.hpp"
+#include "libcore/profile/change.hpp"
 #include "libcore/profile/profile.hpp"
 #include "libcore/profile/tree_view.hpp"
 
@@ -20,8 +23,8 @@ namespace flight::ctl {
 struct StacksColumns {
   bool in_cpus = true;                    // otherwise shares of the samples' weight, 0 to 1
   bool compared = false, change = false;  // columns for `before`, and for the change
-  // The value of a unit of weight. Without `compared`, `now` is for the whole time.
-  double now_scale = 0, before_scale = 0;
+  // Without `compared`, that of `now` is for the whole time.
+  StackScales scales = {.now = 0, .before = 0};
 
   [[nodiscard]] double now(const StackValues& values) const;
   [[nodiscard]] double before(const StackValues& values) const;

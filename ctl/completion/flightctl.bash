@@ -110,7 +110,7 @@ _flightctl_options() {
     get) _flightctl_offer --output --force --with-symbols --plain -o -f ;;
     report) _flightctl_offer --perf ;;
     stacks)
-      _flightctl_offer --unit --comm --thread --cpu --event --since --until --before --diff --inverted -u -n
+      _flightctl_offer --unit --comm --thread --cpu --event --since --until --before --diff --inverted --shares -u -n
       ;;
     export) _flightctl_offer --format --event --output --force -o -f ;;
     fire) _flightctl_offer --reason ;;

@@ -42,7 +42,13 @@ struct Candidate {
 class ViewBuilder {
  public:
   ViewBuilder(const StackTree& tree, const TreeViewOrder& order)
-      : nodes_(tree.nodes()), order_(order), totals_(tree.totals()), callees_(tree.nodes()) {}
+      : nodes_(tree.nodes()), order_(order), totals_(tree.totals()), values_(totals_.size()), callees_(tree.nodes()) {
+    for (std::size_t i = totals_.size(); i-- > 0;) {
+      values_[i] = std::max(values_[i], value_of(totals_[i]));
+      // A callee can have changed more than its caller.
+      if (double& callers = values_[nodes_[i].parent]; i > 0) callers = std::max(callers, values_[i]);
+    }
+  }
 
   [[nodiscard]] TreeView build(std::uint32_t root) {
     rows_.push_back({.depth = 0, .frames = {}, .total = totals_[root]});
@@ -66,17 +72,14 @@ class ViewBuilder {
   }
 
  private:
-  [[nodiscard]] double value_of(std::uint32_t node) const {
-    const StackValues& total = totals_[node];
-    const double now = static_cast<double>(total.now.weight) * order_.now_scale;
-    const double before = static_cast<double>(total.before.weight) * order_.before_scale;
+  [[nodiscard]] double value_of(const StackValues& total) const {
     switch (order_.by) {
       case StackOrder::now:
-        return now;
+        return static_cast<double>(total.now.weight);
       case StackOrder::before:
-        return before;
+        return static_cast<double>(total.before.weight);
       case StackOrder::difference:
-        return std::abs(now - before);
+        return order_.without_noise && is_noise(total, order_.scales) ? 0 : std::abs(change_of(total, order_.scales));
       case StackOrder::all:
         break;
     }
@@ -85,21 +88,37 @@ class ViewBuilder {
 
   void push(std::uint32_t node, std::size_t row) {
     for (const std::uint32_t callee : callees_.of(node))
-      if (const double value = value_of(callee); value > 0)
+      if (const double value = values_[callee]; value > 0)
         waiting_.push({.value = value, .node = callee, .caller = row});
   }
 
-  // The callee with nearly all of `whole`; 0: there is none.
-  [[nodiscard]] std::uint32_t whole_callee(std::uint32_t node, double whole) {
+  // Whether a chain that begins with `first` can go on with this one.
+  [[nodiscard]] bool has_nearly_all(std::uint32_t callee, const Candidate& first) const {
+    if (order_.by != StackOrder::difference) return values_[callee] >= kWholeShare * first.value;
+    const auto is_whole = [](std::uint64_t part, std::uint64_t all) {
+      return static_cast<double>(part) >= kWholeShare * static_cast<double>(all);
+    };
+    const StackValues &all = totals_[first.node], &part = totals_[callee];
+    return is_whole(part.now.weight, all.now.weight) && is_whole(part.before.weight, all.before.weight) &&
+           std::abs(change_of(all, order_.scales) - change_of(part, order_.scales)) <= (1 - kWholeShare) * first.value;
+  }
+
+  // The next frame of a chain; 0: there is none.
+  [[nodiscard]] std::uint32_t whole_callee(std::uint32_t node, const Candidate& first) {
     std::uint32_t found = 0;
     std::size_t others = 0;
+    double largest = 0;
     for (const std::uint32_t callee : callees_.of(node)) {
-      const double value = value_of(callee);
-      if (found == 0 && value >= kWholeShare * whole)
+      const double value = values_[callee];
+      if (found == 0 && has_nearly_all(callee, first)) {
         found = callee;
-      else if (value > 0)
+      } else if (value > 0) {
         ++others;
+        largest = std::max(largest, value);
+      }
     }
+    // Changes of the others may add up to nothing.
+    if (order_.by == StackOrder::difference && largest > (1 - kWholeShare) * first.value) return 0;
     if (found != 0) left_out_ += others;
     return found;
   }
@@ -107,7 +126,7 @@ class ViewBuilder {
   void add_row(const Candidate& next) {
     TreeRow row{.depth = rows_[next.caller].depth + 1, .frames = {}, .total = totals_[next.node]};
     std::uint32_t last = next.node;
-    for (std::uint32_t node = last; node != 0; node = whole_callee(node, next.value)) {
+    for (std::uint32_t node = last; node != 0; node = whole_callee(node, next)) {
       row.frames.push_back(nodes_[node].frame);
       last = node;
     }
@@ -120,6 +139,7 @@ class ViewBuilder {
   const std::vector<StackNode>& nodes_;
   const TreeViewOrder& order_;
   std::vector<StackValues> totals_;
+  std::vector<double> values_;  // of each node, by the order
   Callees callees_;
   std::vector<TreeRow> rows_;
   std::vector<std::vector<std::size_t>> below_;  // of each row

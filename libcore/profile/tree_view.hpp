@@ -6,12 +6,17 @@
 //   0.94  server > main > work        1 row, 3 frames
 //   0.60    read                      below `work`
 //   0.30    write
+//
+// In the order of the difference, the rows are those that changed most. What has changed below a caller may add up to
+// nothing, so that the callers of such rows are there, too, whatever they have; and a chain goes on only while its
+// frames have the same change.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "libcore/profile/change.hpp"
 #include "libcore/profile/stack_tree.hpp"
 
 namespace flight {
@@ -20,8 +25,9 @@ enum class StackOrder : std::uint8_t { all, now, before, difference };
 
 struct TreeViewOrder {
   StackOrder by = StackOrder::all;
-  double now_scale = 1, before_scale = 1;  // the value of a unit of weight, for the difference
-  std::size_t most_rows = 20;              // besides the root's
+  StackScales scales;          // for the difference
+  bool without_noise = false;  // of the difference: what is_noise() has not changed
+  std::size_t most_rows = 20;  // besides the root's
 };
 
 struct TreeRow {

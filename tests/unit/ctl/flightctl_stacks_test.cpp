@@ -18,7 +18,7 @@ using testing::Not;
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// Before: 4 s, now: 6 s. A sample is a second of a CPU, that of the helper three.
+// Before: 4 s, now: 6 s. A hundred samples are a second of a CPU, those of the helper three.
 class StacksTest : public FlightctlTest {
  protected:
   StacksTest() {
@@ -40,14 +40,16 @@ class StacksTest : public FlightctlTest {
     append_comm(out, {.pid = 10, .tid = 10, .name = "server"}, {});
     append_comm(out, {.pid = 10, .tid = 11, .name = "helper"}, {});
     append_mmap2(out, {.pid = 10, .tid = 10, .address = 0x400000, .bytes = 0x1000, .name = "/no/where/a"}, {});
-    for (const std::uint64_t second : {2U, 6U, 7U, 8U})
-      append_sample(out, {.cpu = 1,
-                          .time_ns = second * kSecond,
-                          .ip = 0x400010,
-                          .chain = {static_cast<std::uint64_t>(PERF_CONTEXT_USER), 0x400010, 0x400020},
-                          .period = kSecond,
-                          .cgroup = 5});
-    append_sample(out, {.tid = 11, .time_ns = 9 * kSecond, .ip = 0x400030, .period = 3 * kSecond});
+    for (std::uint64_t i = 0; i < 100; ++i) {
+      for (const std::uint64_t second : {2U, 6U, 7U, 8U})
+        append_sample(out, {.cpu = 1,
+                            .time_ns = second * kSecond + i,
+                            .ip = 0x400010,
+                            .chain = {static_cast<std::uint64_t>(PERF_CONTEXT_USER), 0x400010, 0x400020},
+                            .period = kSecond / 100,
+                            .cgroup = 5});
+      append_sample(out, {.tid = 11, .time_ns = 9 * kSecond + i, .ip = 0x400030, .period = 3 * kSecond / 100});
+    }
     append_switch(out, {.time_ns = 7 * kSecond, .ip = 0x400040});
     append_switch(out, {.tid = 11, .time_ns = 3 * kSecond, .ip = 0x400040});
     return out;
@@ -78,8 +80,49 @@ TEST_F(StacksTest, InTheOrderOfTheChange) {
                                                        "    1.00    0.25   +0.75  all\n"
                                                        "    0.50    0.00   +0.50    helper → a+0x30\n"
                                                        "    0.50    0.25   +0.25    server → a+0x20 → a+0x10\n"));
+  const Outcome helper = ctl({"--json", "stacks", "--diff", "--comm=helper"});
+  const auto said = nlohmann::json::parse(helper.out, nullptr, false);
+  ASSERT_TRUE(said.is_object()) << helper.out;
+  EXPECT_EQ(said["rows"][0]["noise"], false);
   const std::string before = ctl({"stacks", "--before"}).out;
   EXPECT_THAT(before, AllOf(HasSubstr("server"), Not(HasSubstr("helper"))));
+}
+
+// A switch in four seconds, and one in six.
+TEST_F(StacksTest, NoiseIsNoChange) {
+  run_with_a_snapshot();
+  const Outcome outcome = ctl({"stacks", "--diff", "--event", "context-switches"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("     now  before  change\n  100.0%  100.0%  ~+0.0%  all\n"),
+                                 HasSubstr("no change is larger than noise"), Not(HasSubstr("server"))));
+}
+
+TEST_F(StacksTest, SharesIfTheyAreAskedFor) {
+  run_with_a_snapshot();
+  const Outcome outcome = ctl({"stacks", "1", "--shares"});
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("shares of cpu-clock"),
+                                 HasSubstr("  100.0%  100.0%  all\n"
+                                           "   50.0%  100.0%    server"),
+                                 HasSubstr("   50.0%    0.0%    helper")));
+  const auto said = nlohmann::json::parse(ctl({"--json", "stacks", "1", "--shares"}).out, nullptr, false);
+  ASSERT_TRUE(said.is_object());
+  EXPECT_EQ(said["unit"], "share");
+}
+
+// A hole of one CPU.
+TEST_F(StacksTest, SaysThatTimeIsMissing) {
+  bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters&) {
+    Sidecar sidecar = full_sidecar(id, data_);
+    sidecar.compared =
+        SidecarCompared{.before_begin_ns = 1 * kSecond, .now_begin_ns = 5 * kSecond, .now_end_ns = 11 * kSecond};
+    for (const std::uint64_t second : {1U, 2U, 3U})
+      sidecar.holes.push_back({"stacks", 1, second * kSecond, second * kSecond + kSecond / 4, 2});
+    return to_json(sidecar);
+  };
+  run_with_a_snapshot();
+  EXPECT_THAT(ctl({"stacks", "1"}).err,
+              AllOf(HasSubstr("there are holes in the time before: of CPU 1, 750 ms"), Not(HasSubstr("the time now"))));
+  EXPECT_THAT(ctl({"stacks", "1", "--since=-5s"}).err, Not(HasSubstr("holes")));
 }
 
 TEST_F(StacksTest, OfAPartOfTheTime) {
@@ -150,10 +193,10 @@ TEST_F(StacksTest, JsonHasTheSame) {
   EXPECT_EQ(said["rows"][0]["depth"], 0);
   EXPECT_DOUBLE_EQ(said["rows"][0]["now"].get<double>(), 1.0);
   EXPECT_DOUBLE_EQ(said["rows"][0]["before"].get<double>(), 0.25);
-  EXPECT_EQ(said["rows"][1]["samples"], 4);
-  EXPECT_EQ(said["rows"][1]["frames"],
-            nlohmann::json::parse(R"([{"name": "server", "object": ""}, {"name": "a+0x20", "object": "a"},
-                                      {"name": "a+0x10", "object": "a"}])"));
+  EXPECT_EQ(said["rows"][1]["samples"], 400);
+  EXPECT_EQ(said["rows"][1]["frames"], nlohmann::json::parse(R"([{"name": "server", "object": ""},
+                                      {"name": "a+0x20", "object": "a", "kind": "user"},
+                                      {"name": "a+0x10", "object": "a", "kind": "user"}])"));
   EXPECT_EQ(said["left_out"], 0);
   EXPECT_FALSE(said["notes"].empty());
 }

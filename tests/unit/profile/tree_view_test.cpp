@@ -69,7 +69,7 @@ TEST_F(TreeViewTest, InTheOrderThatIsAskedFor) {
   add({4}, 15, 0);
   const auto by = [&](StackOrder order) {
     std::string out;
-    const TreeView view = view_of(tree_, root_, {.by = order, .now_scale = 1, .before_scale = 0.5});
+    const TreeView view = view_of(tree_, root_, {.by = order, .scales = {.now = 1, .before = 0.5}});
     for (const TreeRow& row : view.rows)
       for (const std::uint32_t frame : row.frames) out += std::to_string(frame);
     return out;
@@ -78,6 +78,42 @@ TEST_F(TreeViewTest, InTheOrderThatIsAskedFor) {
   EXPECT_EQ(by(StackOrder::now), "342");
   EXPECT_EQ(by(StackOrder::before), "23") << "what is not there has no row";
   EXPECT_EQ(by(StackOrder::difference), "234") << "15, 15 and 15: in their own order";
+}
+
+// What one callee gained another lost: their callers have not changed, and are there all the same.
+TEST_F(TreeViewTest, ADifferenceBelowCallersThatHaveNone) {
+  add({2, 3, 4}, 60, 10);
+  add({2, 3, 5}, 5, 55);
+  add({2, 3, 6}, 1, 1);
+  add({7}, 10, 9);
+  const TreeView view = view_of(tree_, root_, {.by = StackOrder::difference, .most_rows = 3});
+  EXPECT_THAT(texts(view), testing::ElementsAre(" 151", "  2>3 132", "    4 70", "    5 60"));
+  EXPECT_EQ(view.left_out, 1U) << "7: what has not changed is not counted";
+}
+
+// Of 100 more, 96 are in one callee, but the others have changed as well.
+TEST_F(TreeViewTest, AChainOfADifferenceHidesNoOtherChange) {
+  add({2, 3}, 1096, 1000);
+  add({2, 4}, 32, 8);
+  add({2, 5}, 0, 20);
+  EXPECT_THAT(texts(view_of(tree_, root_, {.by = StackOrder::difference})),
+              testing::ElementsAre(" 2156", "  2 2156", "    3 2096", "    4 40", "    5 20"));
+}
+
+TEST_F(TreeViewTest, ADifferenceWithoutNoise) {
+  const auto rows = [&] {
+    return texts(
+        view_of(tree_, root_,
+                {.by = StackOrder::difference, .scales = {.now = 0.001, .before = 0.001}, .without_noise = true}));
+  };
+  std::uint32_t node = tree_.child(tree_.child(root_, 2), 3);
+  tree_.add(node, {.all = {.samples = 200, .weight = 2000},
+                   .before = {.samples = 100, .weight = 1000},
+                   .now = {.samples = 100, .weight = 1000}});
+  tree_.add(node, {.all = {.samples = 50, .weight = 500}, .before = {}, .now = {.samples = 50, .weight = 500}});
+  EXPECT_THAT(rows(), testing::ElementsAre(" 2500")) << "0.5 of 1 and 1.5: four deviations are 0.63";
+  tree_.add(node, {.all = {.samples = 50, .weight = 500}, .before = {}, .now = {.samples = 50, .weight = 500}});
+  EXPECT_THAT(rows(), testing::ElementsAre(" 3000", "  2>3 3000"));
 }
 
 TEST_F(TreeViewTest, SmallCalleesOfAChainAreCounted) {
