@@ -1,81 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ctl/command_line.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <charconv>
 #include <memory>
 #include <string_view>
 
 #include "ctl/help.hpp"
-#include "ctl/host.hpp"
-#include "libcore/base/clock.hpp"
+#include "ctl/option_checks.hpp"
 #include "libcore/base/text.hpp"
-#include "libcore/base/units.hpp"
 #include "libcore/base/version.hpp"
-#include "libcore/store/names.hpp"
 
 namespace flight::ctl {
 namespace {
-
-// Checks an ID as the daemon does; returns the error, or an empty string.
-std::string check_id(const std::string& id) {
-  const bool digits = !id.empty() && std::all_of(id.begin(), id.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (id == "latest" || (digits && id.size() <= 20 && id[0] != '0')) return "";
-  return "'" + printable(id) + "' is not a snapshot id: use a number from `flightctl list`, or latest";
-}
-
-std::string check_recording_id(const std::string& id) {
-  return id == "latest" ? "'latest' is not the id of a recording: `flightctl status` shows those that run"
-                        : check_id(id);
-}
-
-std::string check_host(const std::string& host) {
-  const auto parsed = parse_host(host);
-  return parsed ? "" : parsed.error().what;
-}
-
-// With --host the path is a word of a shell command line on the other machine.
-std::string check_socket(const std::string& path) {
-  if (path.empty()) return "it must not be empty";
-  return is_printable(path) ? "" : "'" + printable(path) + "' is not a valid socket path";
-}
-
-// CLI11 treats an empty text like an option that was not given.
-std::string check_not_empty(const std::string& text) { return text.empty() ? "it must not be empty" : ""; }
-
-template <typename Value>
-std::string check_parsed(const std::string& text, const Result<Value>& value) {
-  return text.empty() ? check_not_empty(text) : value ? "" : value.error().what;
-}
-
-std::string check_time(const std::string& text) { return check_parsed(text, parse_time(text, wall_now())); }
-
-std::string check_span(const std::string& text) { return check_parsed(text, parse_span(text)); }
-
-std::string check_size(const std::string& text) { return check_parsed(text, parse_bytes(text)); }
-
-std::string check_count(const std::string& text) {
-  constexpr std::uint64_t kMost = 1'000'000'000;
-  std::uint64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error == std::errc() && end == text.data() + text.size() && count >= 1 && count <= kMost) return "";
-  return fmt::format("it must be a whole number from 1 to {}, not '{}'", kMost, printable(text));
-}
-
-std::string check_number(const std::string& text) {
-  std::uint32_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) return "";
-  return "it must be a whole number, not '" + printable(text) + "'";
-}
-
-std::string check_capture(const std::string& word) {
-  return word == "pause" || word == "live" ? "" : "it must be pause or live, not '" + printable(word) + "'";
-}
-
-std::string check_format(const std::string& word) {
-  return word == "folded" ? "" : "it must be folded, not '" + printable(word) + "'";
-}
 
 // Adds an example below the options in --help. `gap`: empty if the page had too many lines for a screen otherwise.
 void example(CLI::App* command, const std::string& line, const char* gap = "\n") {
@@ -191,29 +129,52 @@ void add_report(CLI::App& app, ReportOptions& options) {
   example(command, "flightctl report latest --sort comm,dso,sym");
 }
 
-void add_stacks(CLI::App& app, StacksOptions& options) {
-  CLI::App* command = app.add_subcommand("stacks", "Show the call tree of a snapshot, default latest, now and before");
-  // The help has no lines for it, so that all of it fits on a screen.
-  command->add_option("ID", options.id, "a number from the list, or latest")->type_name("")->group("")->check(check_id);
+// Which samples are counted, and how they are shown.
+void add_tree_options(CLI::App* command, StacksOptions& options) {
   const auto add = [command](const char* name, std::string& value, const char* what, const char* type,
                              std::string (*check)(const std::string&)) {
-    return command->add_option(name, value, what)->type_name(type)->check(check);
+    command->add_option(name, value, what)->type_name(type)->check(check);
   };
   add("-u,--unit", options.unit, "only this unit: nginx, 'web*.service'", "PATTERN", &check_not_empty);
   add("--comm", options.comm, "only threads of this name", "PATTERN", &check_not_empty);
   add("--thread", options.thread, "only the thread with this number", "TID", &check_number);
   add("--cpu", options.cpu, "only this CPU", "CPU", &check_number);
   add("--event", options.event, "the event; default: the one that samples", "EVENT", &check_not_empty);
-  add("--since", options.since, "from this time on: 03:10:05, -2s", "TIME", &check_time);
-  add("--until", options.until, "up to this time; -2s: before the end", "TIME", &check_time);
-  auto* before = command->add_flag("--before", options.before, "in the order of the time before");
-  command->add_flag("--diff", options.diff, "in the order of the change, without noise")->excludes(before);
   command->add_flag("--inverted", options.inverted, "from the functions that ran to their callers");
   command->add_flag("--shares", options.shares, "shares of all samples instead of CPUs");
   command->add_option("-n", options.count, "how many rows; default: 20, on a terminal fewer")
       ->type_name("COUNT")
       ->check(check_count);
+}
+
+void add_stacks(CLI::App& app, StacksOptions& options) {
+  CLI::App* command = app.add_subcommand("stacks", "Show the call tree of a snapshot, default latest, now and before");
+  // The help has no lines for it, so that all of it fits on a screen.
+  command->add_option("ID", options.id, "a number from the list, or latest")->type_name("")->group("")->check(check_id);
+  add_tree_options(command, options);
+  command->add_option("--since", options.since, "from this time on: 03:10:05, -2s")
+      ->type_name("TIME")
+      ->check(check_time);
+  command->add_option("--until", options.until, "up to this time; -2s: before the end")
+      ->type_name("TIME")
+      ->check(check_time);
+  auto* before = command->add_flag("--before", options.before, "in the order of the time before");
+  command->add_flag("--diff", options.diff, "in the order of the change, without noise")->excludes(before);
   example(command, "flightctl stacks latest --unit nginx --diff", "");
+}
+
+void add_diff(CLI::App& app, DiffOptions& options) {
+  CLI::App* command = app.add_subcommand("diff", "Show what has changed from one snapshot to another");
+  const auto add_id = [command](const char* name, std::string& id, const char* what) {
+    command->add_option(name, id, what)->type_name("")->required()->check(check_id);
+  };
+  add_id("ID1", options.before, "the one before: a number from the list");
+  add_id("ID2", options.of.id, "the one now, or latest");
+  add_tree_options(command, options.of);
+  command->callback([&options] {
+    if (options.before == options.of.id) throw CLI::ValidationError("ID2", "'" + options.before + "' is given twice");
+  });
+  example(command, "flightctl diff 12 13 --unit nginx", "");
 }
 
 void add_export(CLI::App& app, ExportOptions& options) {
@@ -237,11 +198,6 @@ void add_ids(CLI::App* command, std::vector<std::string>& ids) {
   command->add_option("ID", ids, "numbers from the list, or latest")->type_name("")->required()->check(check_id);
   example(command, fmt::format("flightctl {} 12 13", command->get_name()));
   refuse_twice(command, ids);
-}
-
-std::string check_trigger(const std::string& name) {
-  return valid_trigger_name(name) ? ""
-                                  : "'" + printable(name) + "' is not a trigger name; `flightctl triggers` shows all";
 }
 
 void add_triggers(CLI::App& app, CommandLine& line) {
@@ -314,6 +270,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   example(get, "flightctl -H web3 get latest --with-symbols -o web3.tar");
   add_report(app, line.report);
   add_stacks(app, line.stacks);
+  add_diff(app, line.diff);
   add_export(app, line.exporting);
   add_ids(app.add_subcommand("remove", "Delete snapshots, also pinned ones")->alias("rm"), line.ids);
   add_ids(app.add_subcommand("pin", "Protect snapshots from automatic deletion"), line.ids);

@@ -19,6 +19,7 @@ struct CommandLine {
   ListOptions list;
   ReportOptions report;
   StacksOptions stacks;
+  DiffOptions diff;
   ExportOptions exporting;
   std::vector<std::string> info_ids, get_ids;  // none: latest
   std::vector<std::string> help_of;            // a command and its subcommand

@@ -58,6 +58,12 @@ struct StacksOptions {
   std::uint64_t count = 0;  // of rows; 0: the usual number
 };
 
+// `of.id` is compared with `before`; of the others, `since`, `until`, `before` and `diff` are not used.
+struct DiffOptions {
+  std::string before;
+  StacksOptions of;
+};
+
 struct ReportOptions {
   std::string id = "latest", perf;
   std::vector<std::string> arguments;  // perf's own
@@ -75,6 +81,7 @@ enum class GetForm { file, bundle, plain };
 // Returns only if perf could not be started.
 [[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
 [[nodiscard]] int run_stacks(const Common& common, const StacksOptions& options);
+[[nodiscard]] int run_diff(const Common& common, const DiffOptions& options);
 [[nodiscard]] int run_export(const Common& common, const ExportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);

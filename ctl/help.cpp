@@ -32,7 +32,7 @@ Options:
 Subcommands:
   snapshot, record       write the recent past to a file; go on from there
   list, info (show)      list the snapshots; show what they contain
-  report, stacks         open a snapshot in perf report; show its call tree
+  report, stacks, diff   run perf report on it; show its call tree; compare two
   export, get            write its stacks for other viewers; copy snapshots
   pin, unpin             protect snapshots from deletion; allow it again
   remove (rm), vacuum    delete snapshots; delete what is over the budget

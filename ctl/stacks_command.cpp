@@ -88,7 +88,7 @@ std::string head_text(const Sidecar& sidecar, const ProfileEvent& event, const S
   return what + fmt::format("the {} up to {}.", format_duration(shown.now.span()), end);
 }
 
-std::vector<std::string> notes_of(const Profiled& snapshot, const SnapshotProfile& profile, const Shown& shown) {
+std::vector<std::string> notes_of_stacks(const Profiled& snapshot, const SnapshotProfile& profile, const Shown& shown) {
   std::vector<std::string> out = profile.warnings();
   if (!shown.note.empty()) out.push_back(shown.note);
   const std::string_view name = shown.compared ? "the time now" : "this time";
@@ -116,7 +116,7 @@ int run_stacks(const Common& common, const StacksOptions& options) {
                   .facts = json::Object{{"id", snapshot->sidecar.id}, {"now", json_of(shown->now)}},
                   .columns = columns,
                   .by = order_of(options, *shown),
-                  .notes = notes_of(*snapshot, *profile, *shown)};
+                  .notes = notes_of_stacks(*snapshot, *profile, *shown)};
   if (shown->compared) page.facts.add("before", json_of(shown->before));
   return print_page(common, options, *profile, number, std::move(page));
 }

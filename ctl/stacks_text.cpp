@@ -16,8 +16,10 @@ constexpr std::size_t kNumberColumns = 8;
 constexpr std::size_t kIndentColumns = 2;
 
 std::string value_text(double value, bool in_cpus, bool with_sign) {
-  if (in_cpus) return with_sign ? fmt::format("{:+.2f}", value) : fmt::format("{:.2f}", value);
-  return with_sign ? fmt::format("{:+.1f}%", value * 100) : fmt::format("{:.1f}%", value * 100);
+  if (!with_sign) return in_cpus ? fmt::format("{:.2f}", value) : fmt::format("{:.1f}%", value * 100);
+  std::string out = in_cpus ? fmt::format("{:+.2f}", value) : fmt::format("{:+.1f}%", value * 100);
+  if (out == "-0.00" || out == "-0.0%") out.front() = '+';
+  return out;
 }
 
 std::string cell(std::string_view text) { return fmt::format("{:>{}}", text, kNumberColumns); }
