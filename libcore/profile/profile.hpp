@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +43,18 @@ struct ProfileFilter {
   std::string program;  // as in the sidecar's top_programs
 };
 
+// A sample in the tree, for exports that keep more of it. Texts are by their numbers in `texts`, and have them already.
+struct CountedSample {
+  std::size_t event = 0;
+  EventTime time_ns = 0;
+  std::uint32_t cpu = 0, pid = 0, tid = 0;
+  std::uint32_t node = 0;     // of the tree: where its stack ends
+  std::uint32_t process = 0;  // the name of its process, 0: unknown; the tree has that of its thread
+  std::uint32_t unit = 0;     // as in the sidecar's top_units: "nginx.service"; 0: in none
+  std::uint32_t cgroup = 0;   // a path; 0: unknown
+  std::uint64_t weight = 0;
+};
+
 struct ProfileOrder {
   ProfileFilter only;
   SidecarCompared compared;                                      // of the sidecar; all 0: there is nothing to compare
@@ -49,6 +62,7 @@ struct ProfileOrder {
   bool read_files = true;                                        // for the names of their functions
   std::uint64_t most_expanded_bytes = std::uint64_t{16} << 30U;  // of the records, without compression
   bool own_pid_namespace = false;                                // as in HostFacts
+  std::function<void(const CountedSample&)> each;                // for each sample in the tree, in the file's order
 };
 
 struct ProfileEvent {

@@ -41,6 +41,9 @@ bool is_ours(const perf_event_attr& attr) {
          RecordLayout::of(attr.sample_type).trailer_bytes == static_cast<int>(sizeof(Trailer));
 }
 
+// Pid 0 is the idle tasks, or all outside of a container.
+bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
+
 bool is_between(EventTime time_ns, EventTime begin_ns, EventTime end_ns) {
   return begin_ns <= time_ns && time_ns < end_ns;
 }
@@ -106,12 +109,20 @@ bool ProfileReader::is_wanted(const RecordKey& key, const SampleFields& sample) 
          (!only.tid || *only.tid == sample.tid);
 }
 
-// As the sidecar's rows: see Contributions.
+// As in the sidecar's rows: see Contributions.
+std::uint32_t ProfileReader::unit_of(const SampleFields& sample) {
+  if (!is_one_process(sample.pid)) return lives_->unit_of_no_process(sample.pid);
+  return lives_->unit_of(known_cgroup(sample));
+}
+
+// 0: its path is not known. There can be as many such numbers as samples, and none is kept.
+std::uint64_t ProfileReader::known_cgroup(const SampleFields& sample) const {
+  return lives_->path_of(sample.cgroup).empty() ? 0 : sample.cgroup;
+}
+
 bool ProfileReader::is_of_process(const SampleFields& sample, EventTime time_ns) {
-  if (!lives_) return true;
-  const bool one_process = sample.pid != 0 && sample.pid != kKernelPid;
-  const std::uint32_t unit = one_process ? lives_->unit_of(sample.cgroup) : lives_->unit_of_no_process(sample.pid);
-  if (!order_.only.unit.empty() && !fits_unit(order_.only.unit, lives_->unit(unit))) return false;
+  if (!lives_ || (order_.only.unit.empty() && order_.only.program.empty())) return true;
+  if (!order_.only.unit.empty() && !fits_unit(order_.only.unit, lives_->unit(unit_of(sample)))) return false;
   const Lives::Life* life = lives_->find(sample.pid, lives_->number_at(sample.pid, time_ns));
   return fits(order_.only.program, lives_->program_text(life != nullptr ? life->program : 0));
 }
@@ -154,7 +165,44 @@ void ProfileReader::count(std::span<const std::byte> record) {
   std::uint32_t node = out_.events[key->event].root;
   for (std::size_t i = path_.size(); i-- > 0;) node = out_.tree.child(node, path_[i]);
   if (out_.tree.is_others(node)) ++counts.others;
-  out_.tree.add(node, values_of(*key, *calls));
+  const StackValues values = values_of(*key, *calls);
+  out_.tree.add(node, values);
+  if (order_.each) pass_on(*key, *sample, node, values.all.weight);
+}
+
+void ProfileReader::pass_on(const RecordKey& key, const SampleFields& sample, std::uint32_t node,
+                            std::uint64_t weight) {
+  const CgroupTexts cgroup = cgroup_texts(sample);
+  order_.each({.event = key.event,
+               .time_ns = key.time_ns,
+               .cpu = sample.cpu,
+               .pid = sample.pid,
+               .tid = sample.tid,
+               .node = node,
+               .process = process_text(sample.pid, key.time_ns),
+               .unit = cgroup.unit,
+               .cgroup = cgroup.path,
+               .weight = weight});
+}
+
+std::uint32_t ProfileReader::process_text(std::uint32_t pid, EventTime time_ns) {
+  const std::uint32_t number = lives_->number_at(pid, time_ns);
+  const Lives::Life* life = lives_->find(pid, number);
+  if (life == nullptr) return 0;
+  const auto [known, added] = process_texts_.try_emplace(std::uint64_t{pid} << 32U | number, 0);
+  if (added) known->second = out_.texts.id_of(lives_->comm_text(pid, *life));
+  return known->second;
+}
+
+ProfileReader::CgroupTexts ProfileReader::cgroup_texts(const SampleFields& sample) {
+  const std::uint32_t unit = unit_of(sample);
+  const std::uint64_t cgroup = is_one_process(sample.pid) ? known_cgroup(sample) : 0;
+  const auto [known, added] = cgroup_texts_.try_emplace({cgroup, unit});
+  if (added) {
+    known->second.unit = out_.texts.id_of(lives_->unit(unit).label);
+    known->second.path = cgroup == 0 ? 0 : out_.texts.id_of(lives_->path_of(cgroup));
+  }
+  return known->second;
 }
 
 void ProfileReader::find_path(const SampleFields& sample, std::uint16_t misc, const SampleCalls& calls,

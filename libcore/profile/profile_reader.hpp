@@ -3,9 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "libcore/perf/record.hpp"
@@ -38,9 +41,21 @@ class ProfileReader {
     std::uint64_t address = 0;
   };
 
-  [[nodiscard]] bool needs_lives() const { return !order_.only.unit.empty() || !order_.only.program.empty(); }
+  // For CountedSample.
+  struct CgroupTexts {
+    std::uint32_t unit = 0, path = 0;
+  };
+
+  [[nodiscard]] bool needs_lives() const {
+    return !order_.only.unit.empty() || !order_.only.program.empty() || order_.each;
+  }
   [[nodiscard]] bool is_wanted(const RecordKey& key, const SampleFields& sample) const;
+  [[nodiscard]] std::uint32_t unit_of(const SampleFields& sample);
+  [[nodiscard]] std::uint64_t known_cgroup(const SampleFields& sample) const;
   [[nodiscard]] bool is_of_process(const SampleFields& sample, EventTime time_ns);
+  void pass_on(const RecordKey& key, const SampleFields& sample, std::uint32_t node, std::uint64_t weight);
+  [[nodiscard]] std::uint32_t process_text(std::uint32_t pid, EventTime time_ns);
+  [[nodiscard]] CgroupTexts cgroup_texts(const SampleFields& sample);
   [[nodiscard]] StackValues values_of(const RecordKey& key, const SampleCalls& calls) const;
   void find_path(const SampleFields& sample, std::uint16_t misc, const SampleCalls& calls, SidebandPosition position);
   // False: the chain is bad.
@@ -56,10 +71,12 @@ class ProfileReader {
   EventTable events_;
   std::vector<std::uint64_t> sample_types_, periods_;  // by event; the period if a sample has none
   std::vector<bool> wanted_events_;
-  std::unordered_set<std::uint32_t> sampled_;  // pids
-  std::optional<Lives> lives_;                 // if needed
-  std::vector<Known> known_;                   // by a hash
-  std::vector<std::uint32_t> path_;            // of the present sample, the innermost frame first
+  std::unordered_set<std::uint32_t> sampled_;                                    // pids
+  std::optional<Lives> lives_;                                                   // if needed
+  std::unordered_map<std::uint64_t, std::uint32_t> process_texts_;               // by pid and number of the life
+  std::map<std::pair<std::uint64_t, std::uint32_t>, CgroupTexts> cgroup_texts_;  // by cgroup and unit
+  std::vector<Known> known_;                                                     // by a hash
+  std::vector<std::uint32_t> path_;  // of the present sample, the innermost frame first
 };
 
 }  // namespace flight

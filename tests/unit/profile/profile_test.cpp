@@ -309,6 +309,38 @@ TEST_F(ProfileOfFew, EachFilterAlone) {
   EXPECT_EQ(comms({.event = "context-*"}), (List{}));
 }
 
+// What the tree does not have of a sample.
+TEST_F(ProfileOfFew, EachSampleIsPassedOn) {
+  append_sample(records_, {.pid = 30, .tid = 30, .time_ns = 5000, .ip = 0x400030, .period = 1, .cgroup = 77});
+  append_sample(records_, {.pid = 0, .tid = 0, .time_ns = 6000, .ip = 0x400030, .period = 1, .cgroup = 5});
+  std::vector<CountedSample> samples;
+  ProfileOrder order{.only = {.until_ns = 6000}};
+  order.each = [&samples](const CountedSample& sample) { samples.push_back(sample); };
+  const SnapshotProfile profile = profile_of(made_file(records_), order);
+  ASSERT_EQ(samples.size(), profile.counts.counted);
+  ASSERT_EQ(samples.size(), 6U);
+  const auto text = [&](std::uint32_t number) { return profile.texts[number]; };
+  const CountedSample& worker = samples[1];
+  EXPECT_EQ(worker.event, 1U);
+  EXPECT_EQ(worker.time_ns, 2000U);
+  EXPECT_EQ(worker.cpu, 1U);
+  EXPECT_EQ(worker.pid, 10U);
+  EXPECT_EQ(worker.tid, 11U);
+  EXPECT_EQ(worker.weight, 1000U);
+  EXPECT_EQ(text(worker.process), "master") << "the process, not the thread";
+  EXPECT_EQ(text(worker.unit), "nginx.service");
+  EXPECT_EQ(text(worker.cgroup), "/system.slice/nginx.service");
+  EXPECT_EQ(profile.text_of(profile.tree.nodes()[profile.tree.nodes()[worker.node].parent].frame), "worker");
+  EXPECT_EQ(samples[3].event, 2U);
+  EXPECT_EQ(text(samples[3].unit), "[unknown]") << "the event has no cgroup";
+  EXPECT_EQ(samples[4].cgroup, 0U) << "a cgroup without a path";
+  EXPECT_EQ(text(samples[4].unit), "[unknown]");
+  EXPECT_EQ(text(samples[5].unit), "") << "idle";
+  StackValue sum;
+  for (const CountedSample& sample : samples) sum.add({.samples = 1, .weight = sample.weight});
+  EXPECT_EQ(profile.tree.totals()[0].all, sum);
+}
+
 TEST_F(ProfileOfFew, EventsAreApart) {
   const SnapshotProfile profile = profile_of(made_file(records_));
   const auto totals = profile.tree.totals();
