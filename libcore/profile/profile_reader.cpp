@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t kKnownFrames = 1U << 17U;             // a power of two
 constexpr std::size_t kMostSampledPids = 1U << 20U;         // of which the program can be known
 constexpr std::size_t kMostEventIds = 1U << 18U;            // 64 events on 4,096 CPUs
+constexpr std::uint64_t kKernelHalf = 1ULL << 63U;          // of the addresses
 constexpr std::uint64_t kFirstContext = UINT64_MAX - 4094;  // PERF_CONTEXT_MAX (-4095): from there on, no address
 constexpr std::uint64_t kUserDeferred = UINT64_MAX - 639;   // PERF_CONTEXT_USER_DEFERRED (-640) of newer kernels
 
@@ -261,11 +262,16 @@ std::uint32_t ProfileReader::new_frame(const Code& code, std::uint64_t address) 
   StackFrame frame{.kind = StackFrameKind::code};
   const auto at = spaces.find(code.space, code.mapped, address);
   if (!at) return frames_.number_of(frame);
-  frame.object = at->object;
-  frame.offset = at->offset;
-  if (const auto named = names_.find(spaces.objects()[at->object], *at, address)) {
+  const CodeObject& object = spaces.objects()[at->object];
+  // In a mapping of all memory, an offset would be an address.
+  const bool is_address = object.kind == CodeKind::kernel && at->begin < kKernelHalf;
+  if (const auto named = names_.find(object, *at, address)) {
     frame.name = out_.texts.id_of(named->name);
-    frame.offset = named->offset;
+    frame.object = at->object;
+    frame.offset = is_address ? 0 : named->offset;
+  } else if (!is_address) {
+    frame.object = at->object;
+    frame.offset = at->offset;
   }
   return frames_.number_of(frame);
 }

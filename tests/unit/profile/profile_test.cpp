@@ -341,6 +341,22 @@ TEST_F(ProfileOfFew, EachSampleIsPassedOn) {
   EXPECT_EQ(profile.tree.totals()[0].all, sum);
 }
 
+// A kernel that is mapped from 0 on, as perf has it without kernel symbols: an offset in it would be an address.
+TEST(Profile, AnAddressOfTheKernelIsNoOffset) {
+  RecordBuffer records;
+  append_kernel_mmap(records, 0, UINT64_MAX, 0, "[kernel.kallsyms]_text", {});
+  append_comm(records, {.pid = 10, .tid = 10, .name = "task"}, {});
+  append_sample(records, {.time_ns = 1000, .ip = kKernelCode + 0x10, .kernel = true});
+  const FileReader file = made_file(records);
+  const SnapshotProfile bare = profile_of(file);
+  EXPECT_EQ(stacks_of(bare, "cpu-clock").begin()->first, "task;[unknown]");
+  const std::string kallsyms = made_kallsyms();
+  const SnapshotProfile named = profile_of(file, {.kallsyms = kallsyms});
+  EXPECT_EQ(stacks_of(named, "cpu-clock").begin()->first, "task;kernel_0");
+  for (const SnapshotProfile* profile : {&bare, &named})
+    for (const StackFrame& frame : profile->frames) EXPECT_EQ(frame.offset, 0U);
+}
+
 TEST_F(ProfileOfFew, EventsAreApart) {
   const SnapshotProfile profile = profile_of(made_file(records_));
   const auto totals = profile.tree.totals();
