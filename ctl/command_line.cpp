@@ -182,10 +182,17 @@ void add_export(CLI::App& app, ExportOptions& options) {
   command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
       ->type_name("")
       ->check(check_id);
-  command->add_option("--format", options.format, "folded: a line for each stack, for FlameGraph and speedscope")
+  command->add_option("--format", options.format, "folded: lines of text; pprof: for go tool pprof")
       ->type_name("FORMAT")
       ->required()
       ->check(check_format);
+  auto* labels = command->add_option("--labels", options.labels, "more labels for pprof: thread,tid,cpu")
+                     ->type_name("LABELS")
+                     ->check(check_labels);
+  command->callback([&options, labels] {
+    if (labels->count() > 0 && options.format != "pprof")
+      throw CLI::ValidationError("--labels", "only --format pprof has labels");
+  });
   command->add_option("--event", options.event, "the event whose samples are counted; default: the one that samples")
       ->type_name("EVENT")
       ->check(check_not_empty);

@@ -46,7 +46,7 @@ struct ListOptions {
 
 // As typed. `event`: a name or a pattern; empty: the main one.
 struct ExportOptions {
-  std::string id = "latest", format, event;
+  std::string id = "latest", format, event, labels;
   OutputFile output;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <system_error>
 
+#include "ctl/export_labels.hpp"
 #include "ctl/host.hpp"
 #include "libcore/base/clock.hpp"
 #include "libcore/base/result.hpp"
@@ -76,8 +77,10 @@ std::string check_capture(const std::string& word) {
 }
 
 std::string check_format(const std::string& word) {
-  return word == "folded" ? "" : "it must be folded, not '" + printable(word) + "'";
+  return word == "folded" || word == "pprof" ? "" : "it must be folded or pprof, not '" + printable(word) + "'";
 }
+
+std::string check_labels(const std::string& text) { return check_parsed(text, parse_labels(text)); }
 
 std::string check_trigger(const std::string& name) {
   return valid_trigger_name(name) ? ""

@@ -19,6 +19,7 @@ namespace flight::ctl {
 [[nodiscard]] std::string check_number(const std::string& text);
 [[nodiscard]] std::string check_capture(const std::string& word);
 [[nodiscard]] std::string check_format(const std::string& word);
+[[nodiscard]] std::string check_labels(const std::string& text);
 [[nodiscard]] std::string check_trigger(const std::string& name);
 
 }  // namespace flight::ctl

@@ -89,7 +89,8 @@ _flightctl_value() {
     --socket | --output | -o | --perf) _flightctl_files ;;
     --capture) _flightctl_offer pause live ;;
     --layout) _flightctl_offer file directory ;;
-    --format) _flightctl_offer folded ;;
+    --format) _flightctl_offer folded pprof ;;
+    --labels) _flightctl_offer thread tid cpu ;;
     --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost record ;;
     --unit | -u) _flightctl_units ;;
     --since | --until) _flightctl_offer now today yesterday ;;
@@ -113,7 +114,7 @@ _flightctl_options() {
       _flightctl_offer --unit --comm --thread --cpu --event --since --until --before --diff --inverted --shares -u -n
       ;;
     diff) _flightctl_offer --unit --comm --thread --cpu --event --inverted --shares -u -n ;;
-    export) _flightctl_offer --format --event --output --force -o -f ;;
+    export) _flightctl_offer --format --labels --event --output --force -o -f ;;
     fire) _flightctl_offer --reason ;;
     vacuum) _flightctl_offer --dry-run ;;
   esac
@@ -155,7 +156,7 @@ _flightctl() {
     word=${COMP_WORDS[i]}
     case "$word" in
       --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | --unit | -u | -n | --perf | \
-        --past | --for | --max-size | --switch-size | --layout | --channel | --stop | --format | --event | --comm | --thread | --cpu)
+        --past | --for | --max-size | --switch-size | --layout | --channel | --stop | --format | --labels | --event | --comm | --thread | --cpu)
         if [ "${COMP_WORDS[i + 1]}" = "=" ]; then i=$((i + 1)); fi
         i=$((i + 1))
         if [ "$word" = --host ] || [ "$word" = -H ]; then host=${COMP_WORDS[i]-}; fi

@@ -102,6 +102,28 @@ TEST_F(ExportTest, NamesTheKernelsFunctions) {
   EXPECT_EQ(ctl_into_pipe({"export", "1", "--format", "folded", "-o", "-"}).out, outcome.out);
 }
 
+TEST_F(ExportTest, WritesAProfileForPprof) {
+  run_with_a_snapshot();
+  const std::string name = name_.substr(0, name_.rfind('.')) + ".pb.gz";
+  const Outcome outcome = ctl({"export", "1", "--format", "pprof"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, name + "\n");
+  EXPECT_THAT(outcome.err, HasSubstr("flightctl: only the samples of cpu-clock are written"));
+  const std::string bytes = text_of(name);
+  EXPECT_EQ(bytes.substr(0, 2), "\x1f\x8b") << "gzip";
+  const Outcome piped = ctl({"export", "1", "--format", "pprof", "-o", "-"});
+  EXPECT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(piped.out, bytes) << "the same bytes each time";
+  const Outcome labelled = ctl({"export", "1", "--format", "pprof", "-o", "-", "--labels", "thread,tid,cpu"});
+  EXPECT_EQ(labelled.code, 0) << labelled.err;
+  EXPECT_GT(labelled.out.size(), bytes.size());
+  const auto said =
+      nlohmann::json::parse(ctl({"--json", "export", "--format", "pprof", "-o", "x"}).out, nullptr, false);
+  ASSERT_TRUE(said.is_object());
+  EXPECT_EQ(said["samples"], 4);
+  EXPECT_EQ(text_of("x"), bytes);
+}
+
 TEST_F(ExportTest, CountsTheEventThatIsAskedFor) {
   run_with_a_snapshot();
   const Outcome outcome = ctl({"export", "1", "--format", "folded", "-o", "-", "--event", "context-*"});
@@ -168,9 +190,17 @@ TEST_F(ExportTest, SaysWhatIsWrong) {
   const Outcome without = ctl({"export", "1"});
   EXPECT_EQ(without.code, 2);
   EXPECT_THAT(without.err, HasSubstr("--format"));
-  const Outcome other = ctl({"export", "1", "--format", "pprof"});
+  const Outcome other = ctl({"export", "1", "--format", "perf"});
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("it must be folded, not 'pprof'"));
+  EXPECT_THAT(other.err, HasSubstr("it must be folded or pprof, not 'perf'"));
+  const Outcome labels = ctl({"export", "1", "--format", "folded", "--labels", "tid"});
+  EXPECT_EQ(labels.code, 2);
+  EXPECT_THAT(labels.err, HasSubstr("only --format pprof has labels"));
+  for (const char* wrong : {"comm", "tid,", ",tid", "tid cpu", "tid,\x1b[2J"}) {
+    const Outcome unknown = ctl({"export", "1", "--format", "pprof", "--labels", wrong});
+    EXPECT_EQ(unknown.code, 2) << wrong;
+    EXPECT_THAT(unknown.err, AllOf(HasSubstr("it must be thread, tid or cpu"), Not(HasSubstr("\x1b"))));
+  }
   EXPECT_EQ(error_of(ctl({"--json", "export", "98", "--format", "folded"})), "io.flightd.Recorder.NoSuchSnapshot");
   EXPECT_TRUE(fs::is_empty(folder_));
 }
