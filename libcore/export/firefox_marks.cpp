@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "libcore/export/firefox_marks.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "libcore/base/units.hpp"
+
+namespace flight {
+namespace {
+
+void add_firing(const Sidecar& sidecar, std::vector<FirefoxMarker>& to) {
+  if (!sidecar.fired) return;
+  const SidecarFired& fired = *sidecar.fired;
+  to.push_back({.name = "firing",
+                .text = fmt::format("{}: {} is {:.6g}, the threshold is {:.6g}", sidecar.trigger, fired.metric,
+                                    fired.value, fired.threshold),
+                .begin_ns = fired.since_ns,
+                .end_ns = std::max(fired.since_ns, sidecar.window.end_ns)});
+}
+
+void add_requests(const Sidecar& sidecar, std::vector<FirefoxMarker>& to) {
+  const ClockHistory clock = clock_of(sidecar);
+  for (const SidecarRequest& request : sidecar.requests) {
+    const auto time = parse_time(request.time, WallTime{});
+    if (!time) continue;
+    to.push_back(
+        {.name = "request",
+         .text = fmt::format("{} (pid {}, uid {}): {}", request.comm, request.pid, request.uid, request.reason),
+         .begin_ns = clock.event_at(*time, sidecar.window.end_ns),
+         .end_ns = std::nullopt});
+  }
+}
+
+void add_compared(const Sidecar& sidecar, std::vector<FirefoxMarker>& to) {
+  if (!sidecar.compared) return;
+  const SidecarCompared& compared = *sidecar.compared;
+  if (compared.before_begin_ns < compared.now_begin_ns)
+    to.push_back({.name = "before",
+                  .text = "what now is compared with",
+                  .begin_ns = compared.before_begin_ns,
+                  .end_ns = compared.now_begin_ns});
+  if (compared.now_begin_ns < compared.now_end_ns)
+    to.push_back({.name = "now",
+                  .text = "what is compared with before",
+                  .begin_ns = compared.now_begin_ns,
+                  .end_ns = compared.now_end_ns});
+}
+
+void add_holes(const Sidecar& sidecar, std::vector<FirefoxMarker>& to) {
+  for (const SidecarHole& hole : sidecar.holes)
+    to.push_back({.name = "hole",
+                  .text = fmt::format("{}, CPU {}: {} lost", hole.channel, hole.cpu, counted(hole.lost, "record")),
+                  .begin_ns = hole.begin_ns,
+                  .end_ns = std::max(hole.begin_ns, hole.end_ns)});
+  for (const SidecarRing& ring : sidecar.rings)
+    if (ring.oldest_ns > sidecar.window.begin_ns)
+      to.push_back({.name = "not recorded",
+                    .text = fmt::format("{}, CPU {}: its ring begins later", ring.channel, ring.cpu),
+                    .begin_ns = sidecar.window.begin_ns,
+                    .end_ns = ring.oldest_ns});
+}
+
+}  // namespace
+
+std::vector<FirefoxMarker> firefox_markers(const Sidecar& sidecar) {
+  std::vector<FirefoxMarker> out;
+  add_firing(sidecar, out);
+  add_requests(sidecar, out);
+  add_compared(sidecar, out);
+  add_holes(sidecar, out);
+  out.resize(std::min(out.size(), kMostFirefoxMarkers));
+  std::stable_sort(out.begin(), out.end(),
+                   [](const FirefoxMarker& a, const FirefoxMarker& b) { return a.begin_ns < b.begin_ns; });
+  return out;
+}
+
+std::vector<FirefoxCounter> firefox_counters(const Sidecar& sidecar) {
+  std::vector<FirefoxCounter> out;
+  if (!sidecar.metrics) return out;
+  const SidecarSeries& series = sidecar.metrics->recent;
+  for (const auto& [name, values] : series.values) {
+    FirefoxCounter counter{.name = name, .values = {}};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const EventTime time_ns = series.begin_ns + i * series.step_ns;
+      if (std::isfinite(values[i]) && time_ns >= sidecar.window.begin_ns && time_ns <= sidecar.window.end_ns)
+        counter.values.emplace_back(time_ns, values[i]);
+    }
+    if (!counter.values.empty()) out.push_back(std::move(counter));
+  }
+  return out;
+}
+
+}  // namespace flight
