@@ -182,7 +182,7 @@ void add_export(CLI::App& app, ExportOptions& options) {
   command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
       ->type_name("")
       ->check(check_id);
-  command->add_option("--format", options.format, "folded: lines of text; pprof: for go tool pprof")
+  command->add_option("--format", options.format, "folded (lines of text), pprof or firefox")
       ->type_name("FORMAT")
       ->required()
       ->check(check_format);

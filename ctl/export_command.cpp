@@ -16,7 +16,9 @@
 #include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/control/messages.hpp"
+#include "libcore/export/firefox.hpp"
 #include "libcore/export/pprof.hpp"
+#include "libcore/export/timed_samples.hpp"
 #include "libcore/json/value.hpp"
 #include "libcore/profile/folded.hpp"
 #include "libcore/profile/profile.hpp"
@@ -27,7 +29,24 @@ namespace {
 
 using WriteBytes = std::function<Result<void>(std::span<const std::byte> bytes)>;
 
-std::string_view suffix_of(const ExportOptions& options) { return options.format == "pprof" ? ".pb.gz" : ".folded"; }
+std::string_view suffix_of(const ExportOptions& options) {
+  return options.format == "pprof" ? ".pb.gz" : options.format == "firefox" ? ".firefox.json.gz" : ".folded";
+}
+
+// What a format keeps of each sample besides the tree.
+struct KeptSamples {
+  explicit KeptSamples(const ExtraLabels& labels) : stacks(labels) {}
+
+  LabelledStacks stacks;  // pprof
+  TimedSamples timed;     // firefox
+  [[nodiscard]] bool over_a_limit() const { return stacks.without_labels() > 0 || timed.left_out() > 0; }
+};
+
+struct ReadForExport {
+  SnapshotProfile profile;
+  std::size_t event = 0;
+  std::string others;  // the other events that have samples; printable
+};
 
 // The snapshot's name in the current directory.
 Result<std::string> place_of_export(const Sidecar& sidecar, const ExportOptions& options) {
@@ -40,22 +59,63 @@ Result<std::string> place_of_export(const Sidecar& sidecar, const ExportOptions&
   return own_place(name->stem() + std::string(suffix_of(options)), options.output);
 }
 
-// What the reader of the file should know, for people.
-std::vector<std::string> notes_of(const Profiled& snapshot, const SnapshotProfile& profile, std::size_t event,
-                                  const ExportOptions& options) {
-  std::vector<std::string> out;
+std::string other_events(const SnapshotProfile& profile, std::size_t event) {
   const auto totals = profile.tree.totals();
-  if (totals[profile.events[event].root].all.samples == 0) out.emplace_back("the snapshot has no samples of the event");
-  std::string others;
+  std::string out;
   for (std::size_t i = 0; i < profile.events.size(); ++i)
     if (i != event && totals[profile.events[i].root].all.samples > 0)
-      others += (others.empty() ? "" : ", ") + printable(profile.events[i].name);
-  if (!others.empty())
+      out += (out.empty() ? "" : ", ") + printable(profile.events[i].name);
+  return out;
+}
+
+Result<ReadForExport> read_for_export(const Profiled& snapshot, const ExportOptions& options, const ExtraLabels& labels,
+                                      KeptSamples& kept) {
+  ProfileOrder order;
+  order.only.event = options.event;
+  order.kallsyms = snapshot.kallsyms;
+  if (snapshot.sidecar.compared) order.compared = *snapshot.sidecar.compared;
+  if (options.format == "pprof") order.each = [&kept](const CountedSample& sample) { kept.stacks.add(sample); };
+  if (options.format == "firefox") order.each = [&kept](const CountedSample& sample) { kept.timed.add(sample); };
+  ReadForExport out;
+  {
+    auto profile = SnapshotProfile::read(snapshot.data, order);
+    if (!profile) return propagate(profile.error());
+    out.event = main_event(*profile);
+    out.others = other_events(*profile, out.event);
+    if (out.others.empty() || !kept.over_a_limit()) {
+      out.profile = std::move(*profile);
+      return out;
+    }
+    order.only.event = profile->events[out.event].name;
+  }
+  // The others have used up the limits.
+  kept = KeptSamples(labels);
+  auto profile = SnapshotProfile::read(snapshot.data, order);
+  if (!profile) return propagate(profile.error());
+  out.profile = std::move(*profile);
+  return out;
+}
+
+// What the reader of the file should know, for people.
+std::vector<std::string> notes_of_export(const Profiled& snapshot, const ReadForExport& taken, const KeptSamples& kept,
+                                         const ExportOptions& options) {
+  std::vector<std::string> out;
+  const SnapshotProfile& profile = taken.profile;
+  const auto totals = profile.tree.totals();
+  if (totals[profile.events[taken.event].root].all.samples == 0)
+    out.emplace_back("the snapshot has no samples of the event");
+  if (!taken.others.empty())
     out.push_back(fmt::format("only the samples of {} are written; {} the others, which have samples, too: {}",
-                              printable(profile.events[event].name),
-                              options.event.empty() ? "--event selects one of" : "--event also fits", others));
+                              printable(profile.events[taken.event].name),
+                              options.event.empty() ? "--event selects one of" : "--event also fits", taken.others));
   for (std::string& warning : profile.warnings()) out.push_back(std::move(warning));
   if (!snapshot.no_kallsyms.empty()) out.push_back("kernel symbols: " + snapshot.no_kallsyms);
+  if (kept.stacks.without_labels() > 0)
+    out.push_back(fmt::format("{} without labels: there are too many different ones",
+                              counted(kept.stacks.without_labels(), "sample")));
+  if (kept.timed.left_out() > 0)
+    out.push_back(fmt::format("{} left out: there are too many for this format, so --format pprof has more",
+                              counted(kept.timed.left_out(), "sample")));
   return out;
 }
 
@@ -108,28 +168,24 @@ int run_export(const Common& common, const ExportOptions& options) {
   if (!snapshot) return complain(common, snapshot.error());
   const auto where = place_of_export(snapshot->sidecar, options);
   if (!where) return failed(where.error());
-  const bool pprof = options.format == "pprof";
-  LabelledStacks stacks(*labels);
-  ProfileOrder order;
-  order.only.event = options.event;
-  order.kallsyms = snapshot->kallsyms;
-  if (snapshot->sidecar.compared) order.compared = *snapshot->sidecar.compared;
-  if (pprof) order.each = [&stacks](const CountedSample& sample) { stacks.add(sample); };
-  const auto profile = SnapshotProfile::read(snapshot->data, order);
-  if (!profile) return complain_of_profile(common, profile.error());
-  const std::size_t event = main_event(*profile);
-  std::vector<std::string> notes = notes_of(*snapshot, *profile, event, options);
-  if (stacks.without_labels() > 0)
-    notes.push_back(fmt::format("{} without labels: there are too many different ones",
-                                counted(stacks.without_labels(), "sample")));
-  const auto written = write_export(*where, [&](const WriteBytes& write) {
-    if (pprof) return write_pprof(*profile, event, stacks, pprof_facts(*snapshot, *profile, notes), write);
-    return write_folded(*profile, event, [&](std::string_view lines) {
+  KeptSamples kept(*labels);
+  const auto taken = read_for_export(*snapshot, options, *labels, kept);
+  if (!taken) return complain_of_profile(common, taken.error());
+  const std::vector<std::string> notes = notes_of_export(*snapshot, *taken, kept, options);
+  const auto written = write_export(*where, [&](const WriteBytes& write) -> Result<void> {
+    if (options.format == "pprof")
+      return write_pprof(taken->profile, taken->event, kept.stacks, pprof_facts(*snapshot, taken->profile, notes),
+                         write);
+    if (options.format == "firefox") {
+      kept.timed.arrange(kMostFirefoxThreads);
+      return write_firefox(taken->profile, taken->event, kept.timed, snapshot->sidecar, notes, write);
+    }
+    return write_folded(taken->profile, taken->event, [&](std::string_view lines) {
       return write(std::as_bytes(std::span(lines.data(), lines.size())));
     });
   });
   if (!written) return failed(written.error());
-  return print_result(common, *where, *profile, event, notes);
+  return print_result(common, *where, taken->profile, taken->event, notes);
 }
 
 }  // namespace flight::ctl

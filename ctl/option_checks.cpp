@@ -77,7 +77,8 @@ std::string check_capture(const std::string& word) {
 }
 
 std::string check_format(const std::string& word) {
-  return word == "folded" || word == "pprof" ? "" : "it must be folded or pprof, not '" + printable(word) + "'";
+  if (word == "folded" || word == "pprof" || word == "firefox") return "";
+  return "it must be folded, pprof or firefox, not '" + printable(word) + "'";
 }
 
 std::string check_labels(const std::string& text) { return check_parsed(text, parse_labels(text)); }

@@ -89,7 +89,7 @@ _flightctl_value() {
     --socket | --output | -o | --perf) _flightctl_files ;;
     --capture) _flightctl_offer pause live ;;
     --layout) _flightctl_offer file directory ;;
-    --format) _flightctl_offer folded pprof ;;
+    --format) _flightctl_offer folded pprof firefox ;;
     --labels) _flightctl_offer thread tid cpu ;;
     --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost record ;;
     --unit | -u) _flightctl_units ;;

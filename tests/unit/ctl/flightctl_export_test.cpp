@@ -124,6 +124,20 @@ TEST_F(ExportTest, WritesAProfileForPprof) {
   EXPECT_EQ(text_of("x"), bytes);
 }
 
+TEST_F(ExportTest, WritesAProfileForFirefox) {
+  run_with_a_snapshot();
+  const std::string name = name_.substr(0, name_.rfind('.')) + ".firefox.json.gz";
+  const Outcome outcome = ctl({"export", "1", "--format", "firefox"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, name + "\n");
+  const std::string bytes = text_of(name);
+  EXPECT_EQ(bytes.substr(0, 2), "\x1f\x8b") << "gzip";
+  EXPECT_EQ(ctl({"export", "1", "--format", "firefox", "-o", "-"}).out, bytes);
+  const Outcome again = ctl({"export", "1", "--format", "firefox"});
+  EXPECT_EQ(again.code, 1);
+  EXPECT_THAT(again.err, HasSubstr("--force"));
+}
+
 TEST_F(ExportTest, CountsTheEventThatIsAskedFor) {
   run_with_a_snapshot();
   const Outcome outcome = ctl({"export", "1", "--format", "folded", "-o", "-", "--event", "context-*"});
@@ -192,7 +206,7 @@ TEST_F(ExportTest, SaysWhatIsWrong) {
   EXPECT_THAT(without.err, HasSubstr("--format"));
   const Outcome other = ctl({"export", "1", "--format", "perf"});
   EXPECT_EQ(other.code, 2);
-  EXPECT_THAT(other.err, HasSubstr("it must be folded or pprof, not 'perf'"));
+  EXPECT_THAT(other.err, HasSubstr("it must be folded, pprof or firefox, not 'perf'"));
   const Outcome labels = ctl({"export", "1", "--format", "folded", "--labels", "tid"});
   EXPECT_EQ(labels.code, 2);
   EXPECT_THAT(labels.err, HasSubstr("only --format pprof has labels"));
