@@ -167,6 +167,34 @@ TEST_F(ProfileOfASnapshotLong, HasPerfsSumsByFunctionOfTheKernel) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// The running kernel's, or any other: in a varint, one of the kernel's half of the addresses has these last bytes.
+TEST_F(ProfileOfASnapshotLong, ExportsHaveEachSampleAndNoAddressOfTheKernel) {
+  const std::string symbols = run({"grep", "-m1", " T _stext$", "/proc/kallsyms"}).out;
+  ASSERT_GT(symbols.size(), 16U) << symbols;
+  const std::uint64_t stext = std::strtoull(symbols.substr(0, 16).c_str(), nullptr, 16);
+  ASSERT_GT(stext, 0U) << "the tests run as root";
+  constexpr std::size_t kHexDigits = 11, kDecimalDigits = 13;  // of 16 and of 20: the rest is an offset
+  const std::string hex = fmt::format("{:x}", stext).substr(0, kHexDigits);
+  const std::string decimal = std::to_string(stext).substr(0, kDecimalDigits);
+  for (const std::string format : {"folded", "pprof", "firefox"}) {
+    SCOPED_TRACE(format);
+    const std::string file = folder_ / ("scratch/export." + format);
+    const Outcome exported = daemon_.ctl({"export", "latest", "--format", format, "-o", file});
+    ASSERT_EQ(exported.exit_status, 0) << exported.text();
+    const std::string content = run({format == "folded" ? "cat" : "zcat", file}).out;
+    EXPECT_GT(content.size(), 1000U);
+    for (const std::string& address : {hex, decimal, std::string("\xff\xff\xff\xff\x01")})
+      EXPECT_EQ(content.find(address), std::string::npos) << address;
+    if (format != "firefox") continue;
+    const Json profile = Json::parse(content, nullptr, false);
+    ASSERT_TRUE(profile.is_object());
+    std::uint64_t all = 0;
+    for (const Json& thread : profile.at("threads")) all += thread.at("samples").at("length").get<std::uint64_t>();
+    EXPECT_EQ(all, samples());
+  }
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(ProfileOfASnapshotLong, IsWhatTheCommandsShow) {
   const Outcome folded = daemon_.ctl({"export", "latest", "--format", "folded", "-o", "-"});
   EXPECT_EQ(folded.exit_status, 0) << folded.text();

@@ -1,14 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
-// The profile of a perf.data file of anybody's. Files of programs are not read: FunctionTable has unwind's ELF reader,
-// and tests of its own. Its seeds are those of perfdata.
+// The profile of a perf.data file of anybody's, and its exports. Files of programs are not read: FunctionTable has
+// unwind's ELF reader, and tests of its own. Its seeds are those of perfdata.
 #include <cstdlib>
 
+#include "libcore/export/firefox.hpp"
+#include "libcore/export/pprof.hpp"
+#include "libcore/profile/folded.hpp"
+#include "libcore/profile/joined.hpp"
 #include "libcore/profile/profile.hpp"
+#include "libcore/profile/tree_view.hpp"
 #include "tests/fuzz/input.hpp"
 
 namespace {
 
 constexpr std::uint64_t kMostExpanded = 16U << 20U;
+volatile std::size_t written_bytes = 0;
+
+void export_all(const flight::SnapshotProfile& profile, const flight::LabelledStacks& stacks,
+                const flight::TimedSamples& samples) {
+  const auto write = [](std::span<const std::byte> bytes) -> flight::Result<void> {
+    written_bytes = written_bytes + bytes.size();
+    return {};
+  };
+  const std::size_t event = flight::main_event(profile);
+  if (!flight::write_pprof(profile, event, stacks, {}, write)) std::abort();
+  if (!flight::write_firefox(profile, event, samples, {}, {}, write)) std::abort();
+  const auto folded = flight::write_folded(profile, event, [](std::string_view lines) -> flight::Result<void> {
+    written_bytes = written_bytes + lines.size();
+    return {};
+  });
+  if (!folded) std::abort();
+  const flight::SnapshotProfile both = flight::joined(profile, event, profile, event);
+  const auto view = flight::view_of(both.tree, both.events.front().root,
+                                    {.by = flight::StackOrder::difference, .without_noise = true});
+  if (view.rows.size() != 1) std::abort();  // nothing has changed
+}
 
 }  // namespace
 
@@ -22,7 +48,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   order.compared = {.before_begin_ns = 1, .now_begin_ns = 1'000'000, .now_end_ns = 1'000'000'000'000};
   order.read_files = false;
   std::uint64_t passed_on = 0;
-  order.each = [&passed_on](const flight::CountedSample&) { ++passed_on; };
+  flight::LabelledStacks stacks({.thread = true, .tid = true, .cpu = true}, 1000, 100);
+  flight::TimedSamples samples(10'000, 100);
+  order.each = [&](const flight::CountedSample& sample) {
+    ++passed_on;
+    stacks.add(sample);
+    samples.add(sample);
+  };
   order.most_expanded_bytes = kMostExpanded;
   const auto profile = flight::SnapshotProfile::read(*file, order);
   if (!profile) return 0;
@@ -31,5 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   volatile std::size_t sum = 0;
   for (std::uint32_t i = 0; i < profile->frames.size(); ++i)
     sum = sum + profile->text_of(i).size() + profile->object_of(i).size();
+  samples.arrange(50);
+  export_all(*profile, stacks, samples);
   return 0;
 }
