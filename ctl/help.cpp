@@ -72,7 +72,9 @@ std::string fitted(std::string_view page) {
   while (!page.empty()) {
     const std::size_t end = std::min(page.find('\n'), page.size());
     const std::string_view line = page.substr(0, end);
-    out += line.size() <= screen.width() ? std::string(line) + "\n" : wrapped_line(line, screen);
+    // CLI11 writes two empty lines behind the options if an argument is not listed.
+    if (!line.empty() || !out.ends_with("\n\n"))
+      out += line.size() <= screen.width() ? std::string(line) + "\n" : wrapped_line(line, screen);
     page.remove_prefix(std::min(end + 1, page.size()));
   }
   return out;

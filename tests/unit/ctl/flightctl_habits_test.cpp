@@ -362,6 +362,7 @@ TEST_F(FlightctlTest, TheHelpOfACommandFitsOnAScreen) {
     for (std::string line; std::getline(help, line); ++rows) EXPECT_LE(columns(line), 80U) << command << ": " << line;
     EXPECT_LT(rows, 24U) << command;
     EXPECT_GT(rows, 5U) << command;
+    EXPECT_EQ(help.str().find("\n\n\n"), std::string::npos) << command;
   }
 }
 
