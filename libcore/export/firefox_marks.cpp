@@ -55,10 +55,11 @@ void add_holes(const Sidecar& sidecar, std::vector<FirefoxMarker>& to) {
                   .text = fmt::format("{}, CPU {}: {} lost", hole.channel, hole.cpu, counted(hole.lost, "record")),
                   .begin_ns = hole.begin_ns,
                   .end_ns = std::max(hole.begin_ns, hole.end_ns)});
+  // A ring whose oldest record is later was not full: its CPU was idle.
   for (const SidecarRing& ring : sidecar.rings)
-    if (ring.oldest_ns > sidecar.window.begin_ns)
-      to.push_back({.name = "not recorded",
-                    .text = fmt::format("{}, CPU {}: its ring begins later", ring.channel, ring.cpu),
+    if (ring.oldest_ns > sidecar.window.begin_ns && ring.oldest_ns <= sidecar.common_window.begin_ns)
+      to.push_back({.name = "no older records",
+                    .text = fmt::format("{}, CPU {}: its ring has no older records", ring.channel, ring.cpu),
                     .begin_ns = sidecar.window.begin_ns,
                     .end_ns = ring.oldest_ns});
 }

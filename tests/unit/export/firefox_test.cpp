@@ -212,7 +212,9 @@ TEST_F(FirefoxTest, HasMarkersOfWhatHappened) {
   sidecar_.requests = {{0, 12, "flightctl", "2026-11-20T03:12:00.000Z", "slow\x1b[2J"}};
   sidecar_.compared = SidecarCompared{kFirefoxBegin, kFirefoxBegin + 3'000'000'000, kFirefoxBegin + 9'000'000'000};
   sidecar_.holes = {{"stacks", 1, kFirefoxBegin + 2'000'000'000, kFirefoxBegin + 2'500'000'000, 7}};
-  sidecar_.rings = {{"stacks", 3, 4096, kFirefoxBegin + 1'000'000'000, kFirefoxBegin + 9'000'000'000}};
+  sidecar_.common_window.begin_ns = kFirefoxBegin + 1'000'000'000;
+  sidecar_.rings = {{"stacks", 3, 4096, kFirefoxBegin + 1'000'000'000, kFirefoxBegin + 9'000'000'000},
+                    {"stacks", 4, 4096, kFirefoxBegin + 5'000'000'000, kFirefoxBegin + 9'000'000'000}};  // idle
   const Json profile = whole_profile();
   const Json& markers = profile["threads"][0]["markers"];
   std::vector<std::string> said;
@@ -222,7 +224,7 @@ TEST_F(FirefoxTest, HasMarkersOfWhatHappened) {
         markers["startTime"][i].get<double>(), markers["endTime"][i].dump(),
         markers["data"][i]["text"].get<std::string>()));
   EXPECT_THAT(said, testing::ElementsAre("before 0 3000.0: what now is compared with",
-                                         "not recorded 0 1000.0: stacks, CPU 3: its ring begins later",
+                                         "no older records 0 1000.0: stacks, CPU 3: its ring has no older records",
                                          "hole 2000 2500.0: stacks, CPU 1: 7 records lost",
                                          "now 3000 9000.0: what is compared with before",
                                          "request 5000 null: flightctl (pid 12, uid 0): slow?[2J",
