@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 
 #include "libcore/perf/attr.hpp"
@@ -16,6 +17,7 @@
 namespace flight::daemon {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace test;
 using testing::AllOf;
 using testing::Contains;
@@ -86,7 +88,7 @@ class RecorderThreadTest : public testing::Test {
   void let_it_look() {
     static_cast<void>(name_now());
     static_cast<void>(name_now());
-    EXPECT_TRUE(recorder().counts());  // behind that request
+    EXPECT_TRUE(recorder().counts(30s));  // behind that request
   }
   Result<void> set_recording(bool on) {
     auto promise = std::make_shared<std::promise<Result<void>>>();
@@ -597,7 +599,7 @@ TEST_F(RecorderThreadTest, AStatusDoesNotNeedTheBroker) {
   EXPECT_EQ(second.recording, RecordingState::unproven);
   bench_.broker->obey(Request::counts);
   bench_.broker->say(Request::counts);
-  EXPECT_TRUE(recorder().counts());  // after all earlier requests
+  EXPECT_TRUE(recorder().counts(30s));  // after all earlier requests
   EXPECT_EQ(bench_.broker->asked(Request::counts), before + 2) << "one request for all statuses that wait";
   EXPECT_TRUE(soon([this] { return testing::Value(bench_.status().warnings, Not(Contains(HasSubstr("answered")))); }));
 }
