@@ -68,20 +68,29 @@ Result<void> raise_to_names(Folder& folder, std::uint64_t& last) {
   });
 }
 
-// Writes the number to `.seq`. A directory in its place cannot be replaced, and is no reason to lose snapshots: then
-// the number is remembered until this process ends, and `damage` says so.
+// Writes the number to `.seq`. Where the snapshot's own files took the last inodes, it is written into the file that is
+// there. A directory in its place, or no file and no inode for one, is no reason to lose snapshots: then the number is
+// remembered until this process ends, and `damage` says so.
 Result<Unsynced> keep_seq(const Folder& folder, const std::string& path, std::uint64_t seq,
                           std::optional<Error>& damage) {
-  auto kept = folder.replace(kSeqFile, kSeqTemporary, fmt::format("{}\n", seq));
-  if (kept || kept.error().errno_value() != EISDIR) {
-    if (kept) numbering().unkept.erase(path);
+  const std::string text = fmt::format("{}\n", seq);
+  auto kept = folder.replace(kSeqFile, kSeqTemporary, text);
+  const int why = kept ? 0 : kept.error().errno_value();
+  const bool is_full = why == ENOSPC || why == EDQUOT;
+  if (is_full) kept = folder.overwrite(kSeqFile, text);
+  if (kept) {
+    numbering().unkept.erase(path);
     return kept;
   }
+  if (!is_full && why != EISDIR) return kept;
   numbering().unkept[path] = seq;
-  damage = fail(std::errc::is_a_directory,
-                "{}/{} is a directory, so the number of the last snapshot cannot be kept in it; move it elsewhere",
-                path, kSeqFile)
-               .value();
+  damage = is_full
+               ? wrap(kept.error(), "the number of the last snapshot could not be kept: no space, or no inode").value()
+               : fail(std::errc::is_a_directory,
+                      "{}/{} is a directory, so the number of the last snapshot cannot be kept in it; move it "
+                      "elsewhere",
+                      path, kSeqFile)
+                     .value();
   return Unsynced();
 }
 

@@ -199,6 +199,23 @@ Result<Unsynced> Folder::replace(const std::string& name, const std::string& tem
   return sync();
 }
 
+Result<Unsynced> Folder::overwrite(const std::string& name, std::string_view text) const {
+  const UniqueFd file =
+      with_spare([&] { return ::openat(fd(), name.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK); });
+  if (!file) return sys_error(errno, "open {}/{}", path_, name);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) return sys_error(errno, "fstat {}/{}", path_, name);
+  // Another name of it may be somebody else's file.
+  if (!S_ISREG(status.st_mode) || status.st_nlink != 1)
+    return sys_error(EMLINK, "write {}/{}: it is no regular file with one name", path_, name);
+  auto done = write_all(file.get(), text);
+  if (done && ::ftruncate(file.get(), static_cast<off_t>(text.size())) != 0)
+    done = sys_error(errno, "ftruncate {}/{}", path_, name);
+  if (done) done = sync_now(file.get()).map([](bool /*synced*/) {});
+  if (!done) return wrap(done.error(), "{}/{}", path_, name);
+  return Unsynced();
+}
+
 Unsynced Folder::sync() const {
   const auto synced = sync_now(fd());
   if (synced) return std::nullopt;

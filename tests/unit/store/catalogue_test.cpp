@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <fstream>
 
 #include "libcore/base/files.hpp"
+#include "tests/unit/root_test.hpp"
 #include "tests/unit/store/sample_sidecar.hpp"
 
 namespace flight {
@@ -416,6 +418,41 @@ TEST_F(Store, AForeignNumberInANameDoesNotUseUpAllOthers) {
   make(name_of(kMaxForeignSeq));
   EXPECT_EQ(catalogue.next_seq().value(), kMaxForeignSeq + 1);
   EXPECT_EQ(Catalogue(folder_).next_seq().value(), kMaxForeignSeq + 2) << ".seq has it";
+}
+
+// The snapshot's own files may have taken the last inodes.
+TEST_F(Store, WithoutAnInodeTheNumberIsWrittenIntoItsFile) {
+  if (!test::is_root()) GTEST_SKIP() << "needs root";
+  ASSERT_EQ(::mount("none", folder_.c_str(), "tmpfs", 0, "size=1M,nr_inodes=10"), 0);
+  const auto fill = [this] {
+    for (int i = 0; std::ofstream(at(fmt::format("other-{}", i))); ++i) ASSERT_LT(i, 100);
+  };
+  {
+    write(".seq", "9\n and what a damaged file may have");
+    fill();
+    Catalogue catalogue(folder_);
+    EXPECT_EQ(catalogue.next_seq().value(), 10U);
+    EXPECT_EQ(*read_file(at(".seq")), "10\n");
+    EXPECT_FALSE(catalogue.damaged_seq());
+    // Nobody else's file is written.
+    fs::remove(at("other-1"));  // tmpfs counts a link as an inode
+    fs::create_hard_link(at(".seq"), at("other-name"));
+    fill();
+    EXPECT_EQ(catalogue.next_seq().value(), 11U);
+    ASSERT_TRUE(catalogue.damaged_seq());
+    EXPECT_THAT(catalogue.damaged_seq()->what, HasSubstr("no space, or no inode"));
+    EXPECT_EQ(*read_file(at("other-name")), "10\n");
+    EXPECT_EQ(catalogue.next_seq().value(), 12U);
+    fs::remove(at("other-name"));
+    fs::remove(at(".seq"));
+    fill();
+    EXPECT_EQ(catalogue.next_seq().value(), 13U) << "without the file";
+    fs::remove(at("other-0"));
+    EXPECT_EQ(catalogue.next_seq().value(), 14U);
+    EXPECT_FALSE(catalogue.damaged_seq());
+    EXPECT_EQ(*read_file(at(".seq")), "14\n");
+  }
+  EXPECT_EQ(::umount(folder_.c_str()), 0);
 }
 
 // In an earlier version each snapshot failed.

@@ -596,6 +596,9 @@ TEST_F(Budget, WithoutInodesTheOldestOfTwoMakesRoom) {
   ASSERT_EQ(room->removed.size(), 1U);
   EXPECT_EQ(room->removed[0].id, "1");
   EXPECT_GE(space_of(folder_)->free_inodes.value_or(0), kLeastInodes);
+  // The snapshot's two files, and then its number.
+  for (int i = 100; std::ofstream(folder_ + fmt::format("/new-{}", i)); ++i) ASSERT_LT(i, 200);
+  EXPECT_EQ(Catalogue(folder_).next_seq().value(), 3U);
   // The only one that is left is the newest.
   for (int i = 100; std::ofstream(folder_ + fmt::format("/other-{}", i)); ++i) ASSERT_LT(i, 200);
   const auto refused = budget({}).make_room("spike", 1U << 20U);
