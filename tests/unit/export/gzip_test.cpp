@@ -52,10 +52,10 @@ TEST(Gzip, ReturnsWhyItCouldNotWrite) {
   auto writer =
       GzipWriter::create([](std::span<const std::byte>) -> Result<void> { return sys_error(ENOSPC, "write"); });
   ASSERT_TRUE(writer);
-  ASSERT_TRUE(writer->add("a"));
-  const auto finished = writer->finish();
-  ASSERT_FALSE(finished);
-  EXPECT_EQ(finished.error().errno_value(), ENOSPC);
+  auto done = writer->add("a");  // zlib may write the header at once
+  if (done) done = writer->finish();
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().errno_value(), ENOSPC);
 }
 
 TEST(ExportedName, IsPrintableAndNotTooLong) {
