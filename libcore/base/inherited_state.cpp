@@ -111,6 +111,8 @@ void settle_inherited_state(ProgramKind kind) {
     return;
   }
   settle_uname();
+  // A shell without job control ignores SIGINT in what it starts with `&`: a start could not be ended.
+  for (const int number : {SIGTERM, SIGINT}) static_cast<void>(std::signal(number, SIG_DFL));
   // A service keeps its mask: it reads some signals from a descriptor, and one that came early must not end it.
   stop_timers();
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));

@@ -45,6 +45,7 @@ int in_careless_child(const std::function<int()>& look) {
     static_cast<void>(std::signal(SIGCHLD, SIG_IGN));
     static_cast<void>(std::signal(SIGXFSZ, SIG_DFL));
     static_cast<void>(std::signal(SIGPIPE, SIG_DFL));
+    for (const int number : {SIGTERM, SIGINT}) static_cast<void>(std::signal(number, SIG_IGN));
     sigset_t all;
     ::sigfillset(&all);
     ::sigprocmask(SIG_BLOCK, &all, nullptr);
@@ -116,6 +117,8 @@ TEST(InheritedState, OfAService) {
               ::getrlimit(RLIMIT_NPROC, &tasks);
               if (tasks.rlim_cur != tasks.rlim_max) return 12;
               if (::umask(0) != 077) return 4;
+              for (const int number : {SIGTERM, SIGINT})
+                if (std::signal(number, SIG_DFL) != SIG_DFL) return 13;
               int ends[2];
               if (::pipe(ends) != 0 || ::close(ends[0]) != 0) return 5;
               sigset_t none;
