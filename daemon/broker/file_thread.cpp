@@ -56,13 +56,16 @@ Result<void> answer_with_file(const BlockingThreads& threads, int client, const 
     return fail(std::errc::device_or_resource_busy,
                 "the disk below {}/snapshots has not created {} files that were requested before: it hangs", state_dir,
                 kMaxFileThreads);
+  const bool is_spare = header.request == static_cast<std::uint8_t>(Request::spare);
+  std::optional<SpareDescriptors::Use> use;
+  if (!is_spare) use.emplace();
   // A task must be copyable.
   auto order = std::make_shared<Order>(
-      Order{.client = UniqueFd(::fcntl(client, F_DUPFD_CLOEXEC, STDERR_FILENO + 1)),
+      Order{.client = with_spare([&] { return ::fcntl(client, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); }),
             .header = header,
             .state_dir = state_dir,
             .group = group,
-            .kind = header.request == static_cast<std::uint8_t>(Request::spare) ? FileKind::spare : FileKind::final});
+            .kind = is_spare ? FileKind::spare : FileKind::final});
   if (!order->client) return sys_error(errno, "duplicate the client's socket");
   ++threads_under_way;
   const bool posted = threads.post([order = std::move(order)] { make_and_send(*order); });
