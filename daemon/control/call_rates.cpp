@@ -7,6 +7,7 @@ namespace flight::daemon {
 namespace {
 
 constexpr EventTime kSecond = 1'000'000'000;
+constexpr EventTime kSeenFor = 60 * kSecond;
 
 }  // namespace
 
@@ -33,22 +34,42 @@ CallRates::Account& CallRates::account_of(uid_t uid, EventTime now_ns) {
   return accounts_.size() < kMaxUsers ? accounts_[uid] : strangers_;
 }
 
-bool CallRates::admit(uid_t uid) {
+bool CallRates::wants_groups(uid_t uid) {
   const EventTime now_ns = clock_.now();
-  Account& own = account_of(uid, now_ns);
-  const bool is_stranger = !own.is_member;
-  if (is_stranger && !has_left(strangers_, common_, now_ns)) return false;
-  if (&own != &strangers_) {
-    if (!has_left(own, own_, now_ns)) return false;
-    charge(own, own_, now_ns);
+  if (const auto found = accounts_.find(uid); found != accounts_.end() && found->second.is_member) return false;
+  if (now_ns >= forget_seen_ns_) {
+    seen_.clear();
+    forget_seen_ns_ = now_ns + kSeenFor;
   }
-  if (is_stranger) charge(strangers_, common_, now_ns);
+  if (seen_.size() >= kMaxPages && !seen_.contains(uid / kPageUids)) seen_.clear();
+  auto bit = seen_[uid / kPageUids][uid % kPageUids];
+  if (bit) return false;
+  bit = true;
   return true;
 }
 
 void CallRates::note_member(uid_t uid) {
-  Account& own = account_of(uid, clock_.now());
-  if (&own != &strangers_) own.is_member = true;
+  Account* own = &account_of(uid, clock_.now());
+  if (own == &strangers_) {
+    // A stranger without an account of his own is one of many: nothing is lost for him.
+    const auto other =
+        std::find_if(accounts_.begin(), accounts_.end(), [](const auto& one) { return !one.second.is_member; });
+    if (other == accounts_.end()) return;
+    accounts_.erase(other);
+    own = &accounts_[uid];
+  }
+  own->is_member = true;
+}
+
+Admission CallRates::admit(uid_t uid) {
+  const EventTime now_ns = clock_.now();
+  Account& own = account_of(uid, now_ns);
+  const bool is_stranger = !own.is_member, has_own = &own != &strangers_;
+  if (has_own && !has_left(own, own_, now_ns)) return Admission::own_is_empty;
+  if (is_stranger && !has_left(strangers_, common_, now_ns)) return Admission::common_is_empty;
+  if (has_own) charge(own, own_, now_ns);
+  if (is_stranger) charge(strangers_, common_, now_ns);
+  return Admission::admitted;
 }
 
 EventTime CallRates::begin(uid_t uid) {

@@ -4,12 +4,14 @@
 // empty, his calls wait for their turn, and his new connections are refused before more is asked about them. So a
 // client in a loop costs a few percent of a CPU, and delays its own user only.
 //
-// A process can have many uids (subuid(5)). Those of strangers also take from one common account. A member of flightd's
-// groups is a stranger until his first connection was looked at. Event loop only.
+// A process can have many uids (subuid(5)). Those of strangers also take from one common account. Before it refuses
+// anybody, the groups of his uid are asked for, so that it keeps no member of flightd's groups out: once a minute, as
+// they may change. Event loop only.
 #pragma once
 
 #include <sys/types.h>
 
+#include <bitset>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,16 +27,21 @@ struct CallRateLimits {
   std::uint32_t strangers = 4;     // the common account, in accounts of one user
 };
 
+enum class Admission { admitted, own_is_empty, common_is_empty };
+
 class CallRates {
  public:
   static constexpr std::size_t kMaxUsers = 1024;  // that have an account of their own
 
   CallRates(CallRateLimits limits, const WaitingClock& clock);
 
-  // Whether a new connection of this user may be looked at; if so, it has been charged.
-  [[nodiscard]] bool admit(uid_t uid);
+  // Whether the groups of this user are to be looked at, before admit(): not for a member, and not again for a minute.
+  [[nodiscard]] bool wants_groups(uid_t uid);
   // From now on he takes nothing from the strangers' account.
   void note_member(uid_t uid);
+  // Whether a new connection of this user may be looked at; if so, it has been charged. Otherwise which account is
+  // empty.
+  [[nodiscard]] Admission admit(uid_t uid);
   // Charges a step of a connection, and returns when its turn is.
   [[nodiscard]] EventTime begin(uid_t uid);
   // The time until `turn`; 0: it has come.
@@ -58,6 +65,11 @@ class CallRates {
   Rate own_, common_;
   std::unordered_map<uid_t, Account> accounts_;
   Account strangers_;
+  // The uids whose groups were looked at, a bit each: 64 pages are for all subordinate uids of three users.
+  static constexpr uid_t kPageUids = 4096;
+  static constexpr std::size_t kMaxPages = 64;
+  std::unordered_map<uid_t, std::bitset<kPageUids>> seen_;
+  EventTime forget_seen_ns_ = 0;
 };
 
 }  // namespace flight::daemon

@@ -74,18 +74,26 @@ std::string name_of(const Caller& caller) {
   return fmt::format("{} (pid {}, uid {})", own_name(caller.comm), caller.pid, caller.uid);
 }
 
-Result<Caller> peer_of(int socket_fd) {
+Result<Caller> unnamed_peer_of(int socket_fd) {
   const auto credentials = peer_credentials(socket_fd);
   if (!credentials) return propagate(credentials.error());
   auto groups = groups_of(socket_fd);
   if (!groups) return propagate(groups.error());
-  auto comm = peer_comm(socket_fd, credentials->pid);
   return Caller{.uid = credentials->uid,
                 .gid = credentials->gid,
                 .pid = credentials->pid,
-                .comm = comm ? std::move(*comm) : std::string(),
+                .comm = {},
                 .groups = std::move(*groups),
-                .has_ended = !comm};
+                .has_ended = false};
+}
+
+Result<Caller> peer_of(int socket_fd) {
+  auto caller = unnamed_peer_of(socket_fd);
+  if (!caller) return caller;
+  auto comm = peer_comm(socket_fd, caller->pid);
+  caller->has_ended = !comm;
+  if (comm) caller->comm = std::move(*comm);
+  return caller;
 }
 
 bool ControlAccess::trusts(const Caller& caller) const {

@@ -18,6 +18,9 @@ namespace flight::daemon {
 // characters become '?'.
 [[nodiscard]] Result<Caller> peer_of(int socket_fd);
 
+// Without the name, which costs the most.
+[[nodiscard]] Result<Caller> unnamed_peer_of(int socket_fd);
+
 // For peer_of(): the name of process `pid`, which SO_PEERCRED says; empty if /proc does not show it. nullopt: the
 // client's process has ended, and any name could be another one's. Kernels before 6.5 do not say that. `root` as in
 // cpus.hpp.

@@ -24,7 +24,7 @@ constexpr auto kAcceptRetry = std::chrono::milliseconds(100);  // out of fds or 
 // Connections of a user in a loop are refused in rounds: one wake-up of the loop for each would cost it most of a CPU.
 // A round takes the whole queue (systemd/flightd.socket has the same number), so nobody else waits longer than a pause.
 constexpr int kQueue = 128;
-constexpr auto kFloodPause = std::chrono::milliseconds(10);
+constexpr auto kFloodPause = std::chrono::milliseconds(25);
 
 // Access is decided per method, not by the mode of the socket.
 constexpr UnixListen kControlSocket{.type = SOCK_STREAM, .backlog = kQueue, .mode = 0666, .listener = "flightd"};
@@ -222,19 +222,33 @@ bool ControlServer::drop_idle(std::uint32_t uid) {
 
 bool ControlServer::has_rate(std::uint32_t uid) const { return uid != 0 && access_.own_uid != uid; }
 
-// Cheaper than admit(): only the uid is read.
+// Cheaper than admit(): only the uid is read, and once a minute its groups.
 bool ControlServer::admit_at_rate(UniqueFd fd) {
   const auto peer = peer_credentials(fd.get());
-  if (peer && has_rate(peer->uid) && !rates_.admit(peer->uid)) {
-    ++refused_connections_;
-    send_and_close(fd, permission_denied(fmt::format(
-                           "uid {} connects to flightd, or calls it, more often than it may ({} calls a second for "
-                           "long); wait a second, and use one connection for several calls",
-                           peer->uid, limits_.rates.per_second / 4)));
-    return false;
+  auto admission = Admission::admitted;
+  if (peer && has_rate(peer->uid)) {
+    if (rates_.wants_groups(peer->uid))
+      if (const auto caller = unnamed_peer_of(fd.get()); caller && access_.may_fire(*caller))
+        rates_.note_member(peer->uid);
+    admission = rates_.admit(peer->uid);
   }
-  admit(std::move(fd));
-  return true;
+  if (admission == Admission::admitted) {
+    admit(std::move(fd));
+    return true;
+  }
+  ++refused_connections_;
+  const auto& rates = limits_.rates;
+  send_and_close(
+      fd,
+      permission_denied(
+          admission == Admission::own_is_empty
+              ? fmt::format("uid {} connects to flightd, or calls it, more often than it may ({} calls a second for "
+                            "long); wait a second, and use one connection for several calls",
+                            peer->uid, rates.per_second / 4)
+              : fmt::format("users outside of flightd's groups connect to flightd, or call it, more often than they "
+                            "may together ({} calls a second for long); wait a second, or become a member of one",
+                            rates.strangers * rates.per_second / 4)));
+  return false;
 }
 
 void ControlServer::admit(UniqueFd fd) {

@@ -29,7 +29,7 @@ constexpr CallRateLimits kSmallRates{.per_second = 10, .at_once = 40, .strangers
 int admitted(CallRates& rates, uid_t uid, int count) {
   int out = 0;
   for (int number = 0; number < count; ++number)
-    if (rates.admit(uid)) ++out;
+    if (rates.admit(uid) == Admission::admitted) ++out;
   return out;
 }
 
@@ -40,12 +40,12 @@ TEST(CallRatesTest, AfterAQuietTimeManyStepsAreTakenAtOnceAndThenAsManyAsTheRate
   EXPECT_EQ(rates.left(rates.begin(kLoudUser)), 100ms);
   const EventTime turn = rates.begin(kLoudUser);
   EXPECT_EQ(rates.left(turn), 200ms);
-  EXPECT_FALSE(rates.admit(kLoudUser));
+  EXPECT_EQ(rates.admit(kLoudUser), Admission::own_is_empty);
   clock.advance(150ms);
   EXPECT_EQ(rates.left(turn), 50ms);
   clock.advance(50ms);
   EXPECT_EQ(rates.left(turn), 0ns);
-  EXPECT_FALSE(rates.admit(kLoudUser)) << "what waits has its turn first";
+  EXPECT_EQ(rates.admit(kLoudUser), Admission::own_is_empty) << "what waits has its turn first";
   clock.advance(100ms);
   EXPECT_EQ(admitted(rates, kLoudUser, 5), 1);
   clock.advance(1h);
@@ -57,19 +57,19 @@ TEST(CallRatesTest, AUserDelaysHimselfOnly) {
   CallRates rates(kSmallRates, clock);
   EXPECT_EQ(admitted(rates, kLoudUser, 1000), 40);
   EXPECT_EQ(rates.left(rates.begin(kQuietUser)), 0ns);
-  EXPECT_TRUE(rates.admit(kQuietUser));
+  EXPECT_EQ(rates.admit(kQuietUser), Admission::admitted);
 }
 
 // Each of them has an account; together they have four.
 TEST(CallRatesTest, ThousandsOfUidsOfOneUserTakeFromOneAccount) {
   VirtualClock clock;
   CallRates rates(kSmallRates, clock);
-  EXPECT_TRUE(rates.admit(kQuietUser));
+  EXPECT_EQ(rates.admit(kQuietUser), Admission::admitted);
   rates.note_member(kQuietUser);
   int taken = 0;
   for (uid_t uid = 100'000; uid < 110'000; ++uid) taken += admitted(rates, uid, 10);
   EXPECT_EQ(taken, 4 * 40 - 1);
-  EXPECT_TRUE(rates.admit(kQuietUser)) << "the members of flightd's groups take nothing from it";
+  EXPECT_EQ(rates.admit(kQuietUser), Admission::admitted) << "the members of flightd's groups take nothing from it";
   EXPECT_EQ(rates.left(rates.begin(kQuietUser)), 0ns);
   clock.advance(1s);
   taken = 0;
@@ -77,13 +77,41 @@ TEST(CallRatesTest, ThousandsOfUidsOfOneUserTakeFromOneAccount) {
   EXPECT_EQ(taken, 4 * 10);
 }
 
+TEST(CallRatesTest, TheGroupsOfAUserAreWantedOnceAMinuteUntilHeIsAMember) {
+  VirtualClock clock;
+  CallRates rates(kSmallRates, clock);
+  EXPECT_TRUE(rates.wants_groups(kLoudUser));
+  EXPECT_FALSE(rates.wants_groups(kLoudUser));
+  EXPECT_TRUE(rates.wants_groups(kQuietUser));
+  clock.advance(61s);
+  EXPECT_TRUE(rates.wants_groups(kLoudUser)) << "he may be a member now";
+  rates.note_member(kLoudUser);
+  clock.advance(61s);
+  EXPECT_FALSE(rates.wants_groups(kLoudUser));
+  // All subordinate uids of one user, again and again: each is looked at once.
+  int looks = 0;
+  for (int round = 0; round < 3; ++round)
+    for (uid_t uid = 100'000; uid < 165'536; ++uid) looks += rates.wants_groups(uid) ? 1 : 0;
+  EXPECT_EQ(looks, 65'536);
+}
+
+TEST(CallRatesTest, AMemberHasAnAccountHoweverManyStrangersHaveOne) {
+  VirtualClock clock;
+  CallRates rates({.per_second = 10, .at_once = 4000, .strangers = 1}, clock);
+  for (uid_t uid = 0; uid < CallRates::kMaxUsers; ++uid) ASSERT_EQ(rates.admit(uid), Admission::admitted);
+  EXPECT_EQ(admitted(rates, kLoudUser, 10'000), 4000 - static_cast<int>(CallRates::kMaxUsers));
+  EXPECT_EQ(rates.admit(kQuietUser), Admission::common_is_empty);
+  rates.note_member(kQuietUser);
+  EXPECT_EQ(admitted(rates, kQuietUser, 5000), 4000);
+}
+
 TEST(CallRatesTest, WithTooManyUidsTheOthersShareOneAccount) {
   VirtualClock clock;
   CallRates rates({.per_second = 10, .at_once = 4000, .strangers = 1}, clock);
-  for (uid_t uid = 0; uid < CallRates::kMaxUsers; ++uid) ASSERT_TRUE(rates.admit(uid));
+  for (uid_t uid = 0; uid < CallRates::kMaxUsers; ++uid) ASSERT_EQ(rates.admit(uid), Admission::admitted);
   EXPECT_EQ(admitted(rates, kLoudUser, 10'000), 4000 - static_cast<int>(CallRates::kMaxUsers));
   clock.advance(1h);  // all accounts are full again, and are forgotten
-  EXPECT_TRUE(rates.admit(kLoudUser));
+  EXPECT_EQ(rates.admit(kLoudUser), Admission::admitted);
   EXPECT_EQ(rates.left(rates.begin(kLoudUser)), 0ns);
 }
 
@@ -153,6 +181,25 @@ TEST_F(CallFloodTest, ConnectionsAboveTheRateAreRefusedAndThoseOfOthersAreNot) {
   as_uid(kQuietUser, {}, [&] { EXPECT_EQ(ask(kGetInfo).error, ""); });
   clock_.advance(10s);
   as_uid(kLoudUser, {}, [&] { EXPECT_EQ(ask(kGetInfo).error, ""); });
+}
+
+// None of them connects more often than it may, but their common account is empty at last.
+TEST_F(CallFloodTest, AMemberWhoConnectsForTheFirstTimeWhileStrangersFloodIsServed) {
+  if (!is_root()) GTEST_SKIP() << "needs root";
+  run_with(kSmallRates);
+  std::optional<Reply> refused;
+  for (uid_t uid = 50'000; uid < 50'010 && !refused; ++uid)
+    as_uid(uid, {}, [&] {
+      for (int number = 0; number < 15 && !refused; ++number) {
+        RawClient client(bench.socket());
+        ASSERT_TRUE(client.connected());
+        refused = client.receive(5ms);  // an admitted connection gets nothing without a call
+      }
+    });
+  ASSERT_TRUE(refused);
+  EXPECT_THAT(error_message(*refused), HasSubstr("users outside of flightd's groups connect to flightd, or call it"));
+  as_uid(kQuietUser, {kMembersGroup}, [&] { EXPECT_EQ(ask(kGetStatus).error, ""); });
+  as_uid(kLoudUser, {}, [&] { EXPECT_EQ(ask(kGetInfo).error, "org.varlink.service.PermissionDenied"); });
 }
 
 // A call that waits for its turn is a call: its connection is not idle.
