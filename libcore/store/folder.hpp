@@ -49,8 +49,8 @@ class Folder {
   // that no half of it is left under the old one. ENOTEMPTY: something else is in it, and it stays; so it does if its
   // first file cannot be removed.
   [[nodiscard]] Result<bool> unlink(const std::string& name) const;
-  // Writes a file's text in place, for where replace() finds no space or no inode: a longer text than the old one, which
-  // shares its first block, so that no reader sees half of it. EMLINK: it is no regular file with one name.
+  // Writes a file's text in place, for where replace() finds no space or no inode: a longer text than the old one,
+  // which shares its first block, so that no reader sees half of it. EMLINK: it is no regular file with one name.
   [[nodiscard]] Result<Unsynced> overwrite(const std::string& name, std::string_view text) const;
   // Replaces a file's text durably: writes `temporary`, syncs and renames it, then syncs the directory. An error: the
   // old text is still there.
