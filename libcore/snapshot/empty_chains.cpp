@@ -22,8 +22,7 @@ bool has_chain(const ManifestEvent& event) { return (event.attr.sample_type & PE
 
 }  // namespace
 
-EmptyChains::EmptyChains(const Manifest& manifest, const EventTable& events)
-    : events_(events), chain_at_(manifest.events.size(), 0) {
+EmptyChains::EmptyChains(const Manifest& manifest) : chain_at_(manifest.events.size(), 0) {
   if (std::none_of(manifest.events.begin(), manifest.events.end(), has_chain)) return;
   for (std::size_t i = 1; i < manifest.events.size(); ++i) {  // event 0 is the sideband's dummy and has no samples
     const std::uint64_t type = manifest.events[i].attr.sample_type;
@@ -38,12 +37,11 @@ void EmptyChains::mark(std::vector<FileEvent>& events) const {
     if (chain_at_[i] != 0) events[i].attr.sample_type |= PERF_SAMPLE_CALLCHAIN;
 }
 
-std::span<const std::byte> EmptyChains::fill(std::span<const std::byte> record) {
-  if (!any_) return record;
+std::span<const std::byte> EmptyChains::fill(std::span<const std::byte> record, const std::optional<RecordKey>& key) {
+  if (!any_ || !key) return record;
   auto header = load<perf_event_header>(record.data());
   if (header.type != PERF_RECORD_SAMPLE) return record;
-  const auto key = record_key(record, events_);
-  const std::size_t at = key && key->event < chain_at_.size() ? chain_at_[key->event] : 0;
+  const std::size_t at = key->event < chain_at_.size() ? chain_at_[key->event] : 0;
   const std::size_t size = record.size() + kChainBytes;
   // The kernel's largest sample of a tracepoint is far smaller (PERF_MAX_TRACE_SIZE, 8 KiB).
   if (at == 0 || at > record.size() || size > UINT16_MAX) return record;

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,18 +22,16 @@ namespace flight {
 
 class EmptyChains {
  public:
-  // `events` is the recording's own table; it must outlive this object.
-  EmptyChains(const Manifest& manifest, const EventTable& events);
+  explicit EmptyChains(const Manifest& manifest);
 
   // Whether any sample is changed.
   [[nodiscard]] bool any() const { return any_; }
   // Sets PERF_SAMPLE_CALLCHAIN in the attributes of the events whose samples get a chain. In the manifest's order.
   void mark(std::vector<FileEvent>& events) const;
-  // The record for the file; valid until the next call. One thread.
-  [[nodiscard]] std::span<const std::byte> fill(std::span<const std::byte> record);
+  // The record for the file; valid until the next call. `key`: record_key(), needed of a SAMPLE. One thread.
+  [[nodiscard]] std::span<const std::byte> fill(std::span<const std::byte> record, const std::optional<RecordKey>& key);
 
  private:
-  const EventTable& events_;
   std::vector<std::size_t> chain_at_;  // by event: the chain's offset in a SAMPLE; 0: the samples are not changed
   bool any_ = false;
   std::array<std::byte, kMaxRecordBytes> filled_{};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The samples of the rings as a file gets them: without the copies of the user's registers and stack
 // (user_copies.hpp), without callers that are no code (garbage_frames.hpp), and, where other events have callchains,
-// with an empty one (empty_chains.hpp).
+// with an empty one (empty_chains.hpp). What is done to a sample leaves its id and time where they are, so that its
+// event is looked up once.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,7 @@ class FileSamples {
  public:
   // `events` is the recording's own table; it must outlive this object, and so must `code`. Null: all callers stay.
   FileSamples(const Manifest& manifest, const EventTable& events, const MappedCode* code = nullptr)
-      : copies_(events), garbage_(events, code), chains_(manifest, events) {}
+      : events_(events), copies_(events), garbage_(events, code), chains_(manifest) {}
 
   // Whether any sample is changed.
   [[nodiscard]] bool any() const { return copies_.any() || garbage_.any() || chains_.any(); }
@@ -26,13 +27,17 @@ class FileSamples {
   void mark(std::vector<FileEvent>& events) const { chains_.mark(events); }
   // The record for the file; valid until the next call. Empty: it must not be written. One thread.
   [[nodiscard]] std::span<const std::byte> file_record(std::span<const std::byte> record) {
-    const auto cut = copies_.cut(record);
-    return cut.empty() ? cut : chains_.fill(garbage_.drop(cut));
+    if (!any() || record.size() < kRecordHeaderBytes) return record;
+    if (load<perf_event_header>(record.data()).type != PERF_RECORD_SAMPLE) return record;
+    const auto key = record_key(record, events_);
+    const auto cut = copies_.cut(record, key);
+    return cut.empty() ? cut : chains_.fill(garbage_.drop(cut, key), key);
   }
   // Of all records until now.
   [[nodiscard]] const SidecarStacks& stacks() const { return garbage_.stacks(); }
 
  private:
+  const EventTable& events_;
   UserCopies copies_;
   GarbageFrames garbage_;
   EmptyChains chains_;

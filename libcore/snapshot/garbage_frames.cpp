@@ -33,7 +33,7 @@ void for_each_frame(std::span<const std::byte> record, std::size_t chain, std::s
 
 }  // namespace
 
-GarbageFrames::GarbageFrames(const EventTable& events, const MappedCode* code) : events_(events), code_(code) {
+GarbageFrames::GarbageFrames(const EventTable& events, const MappedCode* code) : code_(code) {
   if (code == nullptr) return;
   for (std::size_t i = 0; i < events.size(); ++i) {
     layouts_.push_back(RecordLayout::of(events.layout(i).sample_type & ~kUserCopies));
@@ -42,11 +42,9 @@ GarbageFrames::GarbageFrames(const EventTable& events, const MappedCode* code) :
   if (any_) shorter_.resize(kMaxRecordBytes);
 }
 
-std::span<const std::byte> GarbageFrames::drop(std::span<const std::byte> record) {
-  if (!any_ || record.size() < kRecordHeaderBytes || record.size() > shorter_.size()) return record;
+std::span<const std::byte> GarbageFrames::drop(std::span<const std::byte> record, const std::optional<RecordKey>& key) {
+  if (!any_ || !key || record.size() < kRecordHeaderBytes || record.size() > shorter_.size()) return record;
   if (load<perf_event_header>(record.data()).type != PERF_RECORD_SAMPLE) return record;
-  const auto key = record_key(record, events_);
-  if (!key) return record;
   const RecordLayout& layout = layouts_[key->event];
   if ((layout.sample_type & PERF_SAMPLE_CALLCHAIN) == 0 || layout.tid < 0) return record;
   const auto parts = sample_parts(record, layout);

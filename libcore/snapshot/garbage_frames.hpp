@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,14 +23,14 @@ namespace flight {
 
 class GarbageFrames {
  public:
-  // `events` is the recording's own table. `code`: null: nothing is dropped or counted. Both must outlive this object.
+  // `events` is the recording's own table. `code` must outlive this object; null: nothing is dropped or counted.
   GarbageFrames(const EventTable& events, const MappedCode* code);
 
   // Whether it looks at any sample.
   [[nodiscard]] bool any() const { return any_; }
   // The record for the file, valid until the next call. `record`: without copies of the user's registers and stack
-  // (user_copies.hpp). One thread.
-  [[nodiscard]] std::span<const std::byte> drop(std::span<const std::byte> record);
+  // (user_copies.hpp). `key`: record_key(), needed of a SAMPLE. One thread.
+  [[nodiscard]] std::span<const std::byte> drop(std::span<const std::byte> record, const std::optional<RecordKey>& key);
   // Of all records until now.
   [[nodiscard]] const SidecarStacks& stacks() const { return stacks_; }
 
@@ -37,7 +38,6 @@ class GarbageFrames {
   [[nodiscard]] std::span<const std::byte> without_garbage(std::span<const std::byte> record, std::size_t chain,
                                                            std::size_t frames, std::size_t memory);
 
-  const EventTable& events_;
   const MappedCode* code_;
   bool any_ = false;
   std::vector<RecordLayout> layouts_;  // by event, as the file has its samples

@@ -11,11 +11,10 @@ UserCopies::UserCopies(const EventTable& events) : events_(events), any_(events.
   if (any_) cut_.resize(kMaxRecordBytes);
 }
 
-std::span<const std::byte> UserCopies::cut(std::span<const std::byte> record) {
+std::span<const std::byte> UserCopies::cut(std::span<const std::byte> record, const std::optional<RecordKey>& key) {
   if (!any_ || record.size() < kRecordHeaderBytes) return record;
   auto header = load<perf_event_header>(record.data());
   if (header.type != PERF_RECORD_SAMPLE) return record;
-  const auto key = record_key(record, events_);
   if (!key || record.size() > cut_.size()) return {};  // whose it is decides whether it has copies
   const RecordLayout& layout = events_.layout(key->event);
   if (!layout.copies_user()) return record;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,9 @@ class UserCopies {
 
   // Whether any sample is cut.
   [[nodiscard]] bool any() const { return any_; }
-  // The record for the file; valid until the next call. Empty: it must not be written. One thread.
-  [[nodiscard]] std::span<const std::byte> cut(std::span<const std::byte> record);
+  // The record for the file; valid until the next call. Empty: it must not be written. `key`: record_key(), needed of a
+  // SAMPLE. One thread.
+  [[nodiscard]] std::span<const std::byte> cut(std::span<const std::byte> record, const std::optional<RecordKey>& key);
 
  private:
   const EventTable& events_;

@@ -50,12 +50,12 @@ std::vector<FileEvent> marked(const EmptyChains& chains, const Manifest& manifes
 TEST(EmptyChains, AreGivenBesideEventsThatHaveChains) {
   const Manifest manifest = manifest_with(kSidebandSampleType | PERF_SAMPLE_CALLCHAIN);
   const EventTable events = event_table(manifest);
-  EmptyChains chains(manifest, events);
+  EmptyChains chains(manifest);
   const auto attrs = marked(chains, manifest);
   EXPECT_EQ(attrs[0].attr.sample_type, kSidebandSampleType) << "the dummy has no samples";
   EXPECT_EQ(attrs[2].attr.sample_type, kSwitchType | PERF_SAMPLE_CALLCHAIN);
   const RecordBuffer before = switch_sample(kSwitchId);
-  const auto after = chains.fill(before);
+  const auto after = chains.fill(before, record_key(before, events));
   ASSERT_EQ(after.size(), before.size() + 8);
   EXPECT_EQ(load<perf_event_header>(after.data()).size, after.size());
   EXPECT_EQ(load<std::uint64_t>(after.data() + 48), 1U) << "the period is where it was";
@@ -66,23 +66,23 @@ TEST(EmptyChains, AreGivenBesideEventsThatHaveChains) {
 TEST(EmptyChains, OtherRecordsStayAsTheyAre) {
   const Manifest manifest = manifest_with(kSidebandSampleType | PERF_SAMPLE_CALLCHAIN);
   const EventTable events = event_table(manifest);
-  EmptyChains chains(manifest, events);
+  EmptyChains chains(manifest);
   for (const std::uint64_t id : {kClockId, std::uint64_t{99}}) {
     const RecordBuffer before = switch_sample(id);
-    EXPECT_EQ(chains.fill(before).data(), before.data()) << id;
+    EXPECT_EQ(chains.fill(before, record_key(before, events)).data(), before.data()) << id;
   }
   RecordBuffer comm;
   append_comm(comm, {.pid = 7, .tid = 7, .name = "made"}, {.time_ns = 1, .id = kSwitchId});
-  EXPECT_EQ(chains.fill(comm).data(), comm.data());
+  EXPECT_EQ(chains.fill(comm, record_key(comm, events)).data(), comm.data());
 }
 
 TEST(EmptyChains, AFileWithoutChainsGetsNone) {
   const Manifest manifest = manifest_with(kSidebandSampleType);
   const EventTable events = event_table(manifest);
-  EmptyChains chains(manifest, events);
+  EmptyChains chains(manifest);
   EXPECT_EQ(marked(chains, manifest)[2].attr.sample_type, kSwitchType);
   const RecordBuffer before = switch_sample(kSwitchId);
-  EXPECT_EQ(chains.fill(before).data(), before.data());
+  EXPECT_EQ(chains.fill(before, record_key(before, events)).data(), before.data());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -147,16 +148,16 @@ TEST_F(GarbageFramesTest, OtherRecordsStayAsTheyAre) {
   GarbageFrames garbage(events_, &code_);
   RecordBuffer comm;
   append_comm(comm, {.pid = 1, .tid = 1, .name = "made"}, {.time_ns = 20, .id = test::kId});
-  EXPECT_EQ(garbage.drop(comm).data(), comm.data());
-  EXPECT_TRUE(garbage.drop({}).empty());
+  EXPECT_EQ(garbage.drop(comm, record_key(comm, events_)).data(), comm.data());
+  EXPECT_TRUE(garbage.drop({}, std::nullopt).empty());
   const auto stranger = test::CopiedSample{.time_ns = 20, .id = 99, .chain = {kUserMark, kCode, kGarbage}}.bytes();
-  EXPECT_EQ(garbage.drop(stranger).data(), stranger.data());
+  EXPECT_EQ(garbage.drop(stranger, record_key(stranger, events_)).data(), stranger.data());
   // Cut, so that the chain does not fit.
   auto torn = test::CopiedSample{.time_ns = 20, .chain = Frames(8, kUserMark)}.bytes();
   torn.resize(80);
   const auto size = static_cast<std::uint16_t>(torn.size());
   std::memcpy(torn.data() + offsetof(perf_event_header, size), &size, sizeof size);
-  EXPECT_EQ(garbage.drop(torn).data(), torn.data());
+  EXPECT_EQ(garbage.drop(torn, record_key(torn, events_)).data(), torn.data());
   EXPECT_EQ(garbage.stacks().checked + garbage.stacks().unchecked, 0U);
 }
 

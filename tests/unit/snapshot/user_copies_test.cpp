@@ -79,7 +79,7 @@ TEST(UserCopies, AreCutFromTheSample) {
   ASSERT_TRUE(copies.any());
   const auto before = CopiedSample{.time_ns = 5, .serial = 7}.bytes();
   EXPECT_EQ(user_copy_bytes(before, events.layout(1)), kCopyBytes);
-  const auto after = copies.cut(before);
+  const auto after = copies.cut(before, record_key(before, events));
   ASSERT_EQ(after.size(), before.size() - kCopyBytes);
   EXPECT_EQ(load<perf_event_header>(after.data()).size, after.size());
   EXPECT_EQ(load<perf_event_header>(after.data()).misc, PERF_RECORD_MISC_USER);
@@ -96,7 +96,7 @@ TEST(UserCopies, OfAKernelThreadAreCut) {
   const EventTable events = event_table(copying_manifest());
   UserCopies copies(events);
   const auto before = CopiedSample{.abi = PERF_SAMPLE_REGS_ABI_NONE, .stack_bytes = 0}.bytes();
-  const auto after = copies.cut(before);
+  const auto after = copies.cut(before, record_key(before, events));
   ASSERT_EQ(after.size(), before.size() - 16);
   EXPECT_EQ(sample_fields(after, RecordLayout::of(kFileType))->cgroup, 0xc0ffeeU);
 }
@@ -105,11 +105,11 @@ TEST(UserCopies, OtherRecordsStayAsTheyAre) {
   const EventTable events = event_table(copying_manifest());
   UserCopies copies(events);
   const auto plain = test::sample(1, 2, sizeof(test::SampleHead), kPlainId);
-  EXPECT_EQ(copies.cut(plain).data(), plain.data());
+  EXPECT_EQ(copies.cut(plain, record_key(plain, events)).data(), plain.data());
   EXPECT_EQ(user_copy_bytes(plain, events.layout(2)), 0U);
   RecordBuffer comm;
   append_comm(comm, {.pid = 7, .tid = 7, .name = "made"}, {.time_ns = 1, .id = test::kId});
-  EXPECT_EQ(copies.cut(comm).data(), comm.data());
+  EXPECT_EQ(copies.cut(comm, record_key(comm, events)).data(), comm.data());
 }
 
 TEST(UserCopies, ASampleThatCannotBeCutIsNotWritten) {
@@ -143,7 +143,7 @@ TEST(UserCopies, WithoutSuchEventsNothingIsCut) {
   EXPECT_FALSE(events.copies_user());
   EXPECT_FALSE(copies.any());
   const auto record = test::sample(1, 2, 64, 4711);
-  EXPECT_EQ(copies.cut(record).data(), record.data());
+  EXPECT_EQ(copies.cut(record, record_key(record, events)).data(), record.data());
 }
 
 // From the ring to the file.
