@@ -14,8 +14,9 @@ constexpr auto kFirstContext = static_cast<std::uint64_t>(PERF_CONTEXT_MAX);  //
 constexpr auto kUserContext = static_cast<std::uint64_t>(PERF_CONTEXT_USER);
 
 // The address behind a call; of a function that does not return, it can be the first one behind the mapping.
-bool is_caller(const MappedCode& code, std::size_t memory, std::uint64_t address) {
-  return code.is_code(memory, address) || (address != 0 && code.is_code(memory, address - 1));
+bool is_caller(CodeCache& code, std::size_t memory, std::uint64_t address) {
+  const CodeStretch here = code.stretch_of(memory, address);
+  return here.code || (address == here.first && address != 0 && code.stretch_of(memory, address - 1).code);
 }
 
 // Calls `visit(address, caller)` for each entry; `caller`: of a program, and not its first address.
@@ -33,13 +34,15 @@ void for_each_frame(std::span<const std::byte> record, std::size_t chain, std::s
 
 }  // namespace
 
-GarbageFrames::GarbageFrames(const EventTable& events, const MappedCode* code) : code_(code) {
+GarbageFrames::GarbageFrames(const EventTable& events, const MappedCode* code) {
   if (code == nullptr) return;
   for (std::size_t i = 0; i < events.size(); ++i) {
     layouts_.push_back(RecordLayout::of(events.layout(i).sample_type & ~kUserCopies));
     any_ = any_ || (layouts_.back().sample_type & PERF_SAMPLE_CALLCHAIN) != 0;
   }
-  if (any_) shorter_.resize(kMaxRecordBytes);
+  if (!any_) return;
+  code_.emplace(*code);
+  shorter_.resize(kMaxRecordBytes);
 }
 
 std::span<const std::byte> GarbageFrames::drop(std::span<const std::byte> record, const std::optional<RecordKey>& key) {

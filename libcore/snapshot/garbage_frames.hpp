@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "libcore/perf/record.hpp"
+#include "libcore/snapshot/code_cache.hpp"
 #include "libcore/snapshot/mapped_code.hpp"
 #include "libcore/store/sidecar.hpp"
 
@@ -23,7 +24,8 @@ namespace flight {
 
 class GarbageFrames {
  public:
-  // `events` is the recording's own table. `code` must outlive this object; null: nothing is dropped or counted.
+  // `events` is the recording's own table. `code` must outlive this object and not change meanwhile; null: nothing is
+  // dropped or counted.
   GarbageFrames(const EventTable& events, const MappedCode* code);
 
   // Whether it looks at any sample.
@@ -38,7 +40,7 @@ class GarbageFrames {
   [[nodiscard]] std::span<const std::byte> without_garbage(std::span<const std::byte> record, std::size_t chain,
                                                            std::size_t frames, std::size_t memory);
 
-  const MappedCode* code_;
+  std::optional<CodeCache> code_;  // if any_
   bool any_ = false;
   std::vector<RecordLayout> layouts_;  // by event, as the file has its samples
   std::vector<std::byte> shorter_;

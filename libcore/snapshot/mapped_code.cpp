@@ -16,7 +16,7 @@ namespace flight {
 namespace {
 
 // A page of every process of x86-64, which is not among its mappings (arch/x86/entry/vsyscall/vsyscall_64.c).
-constexpr std::uint64_t kVsyscall = 0xffffffffff600000, kVsyscallBytes = 0x1000;
+constexpr std::uint64_t kVsyscall = 0xffffffffff600000, kVsyscallLast = kVsyscall + 0xfff;
 
 // The kernel calls memory without a file "//anon" or by its purpose; what can be mapped twice is of a file that only
 // memory has.
@@ -28,10 +28,16 @@ bool is_generated(std::string_view name) {
 
 }  // namespace
 
-bool MappedRanges::has(std::uint64_t address) const {
+CodeStretch MappedRanges::stretch_of(std::uint64_t address) const {
   const auto next = std::upper_bound(ranges_.begin(), ranges_.end(), address,
                                      [](std::uint64_t wanted, const Range& range) { return wanted < range.begin; });
-  return next != ranges_.begin() && address < (next - 1)->end;
+  CodeStretch out;
+  if (next != ranges_.end()) out.last = next->begin - 1;
+  if (next == ranges_.begin()) return out;
+  const Range& before = *(next - 1);
+  if (address < before.end) return {.first = before.begin, .last = before.end - 1, .code = true};
+  out.first = before.end;
+  return out;
 }
 
 void MappedRanges::add(std::uint64_t address, std::uint64_t bytes) {
@@ -61,20 +67,33 @@ MappedCode::MappedCode(const TrackerExport& sideband) : sideband_(sideband) {
   for (Memory& memory : memories_) memory.mappings = memory.ranges.finish();
 }
 
-std::size_t MappedCode::memory_of(std::uint32_t pid, EventTime time_ns) const {
-  if (time_ns < sideband_.maps_from_ns || pid == 0 || pid == kKernelPid) return kUnknown;
-  const auto known = lives_.find(pid);
-  if (known == lives_.end()) return kUnknown;
+MappedCode::Stay MappedCode::stay_of(std::uint32_t pid, EventTime time_ns) const {
+  const EventTime maps_from_ns = sideband_.maps_from_ns;
+  if (time_ns < maps_from_ns) return {.from_ns = 0, .to_ns = maps_from_ns - 1, .memory = kUnknown};
+  Stay out{.from_ns = maps_from_ns, .to_ns = UINT64_MAX, .memory = kUnknown};
+  const auto known = pid == 0 || pid == kKernelPid ? lives_.end() : lives_.find(pid);
+  if (known == lives_.end()) return out;
   const std::vector<Life>& lives = known->second;
   const auto next = std::upper_bound(lives.begin(), lives.end(), time_ns,
                                      [](EventTime wanted, const Life& life) { return wanted < life.from_ns; });
-  if (next == lives.begin()) return kUnknown;
-  const std::size_t memory = (next - 1)->memory;
-  return memories_[memory].is_known() ? memory : kUnknown;
+  if (next != lives.end()) out.to_ns = next->from_ns - 1;
+  if (next == lives.begin()) return out;
+  const Life& life = *(next - 1);
+  out.from_ns = std::max(maps_from_ns, life.from_ns);
+  if (memories_[life.memory].is_known()) out.memory = life.memory;
+  return out;
 }
 
-bool MappedCode::is_code(std::size_t memory, std::uint64_t address) const {
-  return memories_[memory].ranges.has(address) || address - kVsyscall < kVsyscallBytes;
+CodeStretch MappedCode::stretch_of(std::size_t memory, std::uint64_t address) const {
+  CodeStretch out = memories_[memory].ranges.stretch_of(address);
+  if (out.code) return out;
+  if (address < kVsyscall)
+    out.last = std::min(out.last, kVsyscall - 1);
+  else if (address > kVsyscallLast)
+    out.first = std::max(out.first, kVsyscallLast + 1);
+  else
+    out = {.first = kVsyscall, .last = kVsyscallLast, .code = true};
+  return out;
 }
 
 void MappedCode::learn(std::span<const std::byte> records) {

@@ -22,10 +22,17 @@
 
 namespace flight {
 
+// Addresses of which the same is said: there is code, or there is none.
+struct CodeStretch {
+  std::uint64_t first = 0, last = UINT64_MAX;  // both included
+  bool code = false;
+};
+
 class MappedRanges {
  public:
-  // Whether there is code. Only after finish().
-  [[nodiscard]] bool has(std::uint64_t address) const;
+  // What is said of `address` and of those around it. Only after finish().
+  [[nodiscard]] CodeStretch stretch_of(std::uint64_t address) const;
+  [[nodiscard]] bool has(std::uint64_t address) const { return stretch_of(address).code; }
 
   void add(std::uint64_t address, std::uint64_t bytes);
   // Returns how many different ones were added.
@@ -54,9 +61,21 @@ class MappedCode {
   //     the kernel writes no record: V8 does that with its own functions;
   //   - after doubt().
   static constexpr std::size_t kUnknown = SIZE_MAX;
-  [[nodiscard]] std::size_t memory_of(std::uint32_t pid, EventTime time_ns) const;
+  [[nodiscard]] std::size_t memory_of(std::uint32_t pid, EventTime time_ns) const {
+    return stay_of(pid, time_ns).memory;
+  }
+  // Times at which the process has the same memory, both included.
+  struct Stay {
+    EventTime from_ns = 0, to_ns = UINT64_MAX;
+    std::size_t memory = kUnknown;
+  };
+  [[nodiscard]] Stay stay_of(std::uint32_t pid, EventTime time_ns) const;
   // Whether it has code there, or the kernel has some for all programs. `memory`: not kUnknown.
-  [[nodiscard]] bool is_code(std::size_t memory, std::uint64_t address) const;
+  [[nodiscard]] bool is_code(std::size_t memory, std::uint64_t address) const {
+    return stretch_of(memory, address).code;
+  }
+  // The same of the addresses around it, too.
+  [[nodiscard]] CodeStretch stretch_of(std::size_t memory, std::uint64_t address) const;
   [[nodiscard]] bool empty() const { return memories_.empty(); }  // nothing is known of any process
   // It has code that is not known.
   void doubt(std::size_t memory) { memories_[memory].whole = false; }

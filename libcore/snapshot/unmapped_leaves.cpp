@@ -5,15 +5,18 @@
 #include <unordered_set>
 #include <vector>
 
+#include "libcore/snapshot/code_cache.hpp"
+
 namespace flight {
 namespace {
 
 // By their numbers in `code`.
 std::unordered_set<std::size_t> doubted_in(const RingSelection& ring, const MappedCode& code) {
   std::unordered_set<std::size_t> out;
+  CodeCache cache(code);
   for (const RingSelection::Leaf& leaf : ring.leaves) {
-    const std::size_t memory = code.memory_of(leaf.pid, ring.walk.records[leaf.record].time_ns);
-    if (memory != MappedCode::kUnknown && !code.is_code(memory, leaf.ip)) out.insert(memory);
+    const std::size_t memory = cache.memory_of(leaf.pid, ring.walk.records[leaf.record].time_ns);
+    if (memory != MappedCode::kUnknown && !cache.stretch_of(memory, leaf.ip).code) out.insert(memory);
   }
   return out;
 }
