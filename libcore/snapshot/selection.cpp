@@ -54,6 +54,7 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
   for (std::size_t i = ring.first; i < ring.last; ++i) {
     const RecordRef& ref = ring.walk.records[i];
     ring.record_bytes += ref.size;
+    if (ref.type == PERF_RECORD_LOST) ring.lost.push_back(static_cast<std::uint32_t>(i));
     if (ref.type != PERF_RECORD_SAMPLE) continue;
     const auto record = record_bytes(ring.image, ref, scratch.bytes());
     ++ring.samples;
@@ -86,10 +87,10 @@ void tally(RingSelection& ring, const EventTable& events, const std::vector<bool
 // without loss leaves no LOST record, perf does not warn, and it is no hole.
 void find_holes(const RingSelection& ring, const ManifestRing& info, const std::vector<Blackout>& blackouts,
                 std::vector<SidecarHole>& out) {
+  if (ring.lost.empty()) return;
   RecordScratch scratch;
-  for (std::size_t i = ring.first; i < ring.last; ++i) {
+  for (const std::size_t i : ring.lost) {
     const RecordRef& ref = ring.walk.records[i];
-    if (ref.type != PERF_RECORD_LOST) continue;
     const auto lost = lost_fields(record_bytes(ring.image, ref, scratch.bytes()));
     if (!lost) continue;
     SidecarHole hole{

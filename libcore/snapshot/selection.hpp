@@ -77,6 +77,7 @@ struct RingSelection {
   // The samples in this ring's part of the window. There are at most as many of them as samples.
   std::unordered_map<Source, Tally, SourceHash> tallies;
   std::unordered_set<std::uint32_t> tids;
+  std::vector<std::uint32_t> lost;  // walk.records[lost[i]] are the LOST records in the window, ascending
   // Where a sample was taken in its program, for unmapped_leaves.hpp: what is code is known only after the tracker's
   // export, which needs the pids. 16 bytes, like RecordRef.
   struct Leaf {

@@ -52,6 +52,7 @@ class Holes : public testing::Test {
     const auto workers_made = WorkerPool::start(1).value();
     WorkerPool& workers = *workers_made;
     const Selection chosen = select(images, manifest_, {0}, events, window, kFrozen, {blackouts}, workers);
+    lost_ = chosen.rings[0].lost;
     std::vector<std::tuple<EventTime, EventTime, std::uint64_t>> out;
     for (const SidecarHole& hole : chosen.holes) {
       EXPECT_EQ(hole.cpu, 3);
@@ -60,6 +61,8 @@ class Holes : public testing::Test {
     }
     return out;
   }
+
+  std::vector<std::uint32_t> lost_;  // of the newest selection
 
  private:
   Manifest manifest_;
@@ -103,7 +106,10 @@ TEST_F(Holes, OutsideTheWindowAreLeftOut) {
   sample(300);
   lost(510, 7);
   sample(600);
+  EXPECT_THAT(holes({{190, 200}, {490, 500}}), ElementsAre(std::tuple(190, 200, 2), std::tuple(490, 500, 7)));
+  EXPECT_THAT(lost_, ElementsAre(2, 5)) << "the numbers of the records";
   EXPECT_THAT(holes({{190, 200}, {490, 500}}, {.begin_ns = 250}), ElementsAre(std::tuple(490, 500, 7)));
+  EXPECT_THAT(lost_, ElementsAre(5));
 }
 
 // Two CPUs. The ring of the second one is empty, since it began at 1.
