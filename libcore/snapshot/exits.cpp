@@ -2,7 +2,6 @@
 #include "libcore/snapshot/exits.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <unordered_map>
 
@@ -62,23 +61,20 @@ Index index_of(std::span<const std::byte> log, std::span<const SidebandGap> gaps
 }
 
 // The newest sample of each exit's task in one ring; 0 if there is none after the exit.
-std::vector<EventTime> newest_samples(const RingSelection& ring, const EventTable& events, const Index& index) {
+std::vector<EventTime> newest_samples(const RingSelection& ring, const Index& index) {
   std::vector<EventTime> out(index.exits.size());
-  RecordScratch scratch;
   const auto begin = ring.walk.records.begin();
-  auto ref =
+  const auto first =
       std::lower_bound(begin + static_cast<std::ptrdiff_t>(ring.first), begin + static_cast<std::ptrdiff_t>(ring.last),
                        index.earliest_ns, [](const RecordRef& a, EventTime time_ns) { return a.time_ns < time_ns; });
-  for (; ref != begin + static_cast<std::ptrdiff_t>(ring.last); ++ref) {
-    if (ref->type != PERF_RECORD_SAMPLE) continue;
-    const auto record = record_bytes(ring.image, *ref, scratch.bytes());
-    const auto key = record_key(record, events);
-    const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
-    const auto known = fields ? index.of_tid.find(fields->tid) : index.of_tid.end();
+  for (auto i = static_cast<std::size_t>(first - begin); i < ring.last; ++i) {
+    const RingSelection::Task& task = ring.task_of(i);
+    const auto known = task.is_known() ? index.of_tid.find(task.tid()) : index.of_tid.end();
     if (known == index.of_tid.end()) continue;
+    const EventTime time_ns = ring.walk.records[i].time_ns;
     for (const std::size_t exit : known->second) {
-      if (index.exits[exit].exit_ns <= ref->time_ns && ref->time_ns < index.exits[exit].reused_ns)
-        out[exit] = std::max(out[exit], ref->time_ns);
+      if (index.exits[exit].exit_ns <= time_ns && time_ns < index.exits[exit].reused_ns)
+        out[exit] = std::max(out[exit], time_ns);
     }
   }
   return out;
@@ -87,14 +83,13 @@ std::vector<EventTime> newest_samples(const RingSelection& ring, const EventTabl
 }  // namespace
 
 std::optional<RecordBuffer> exits_behind_samples(std::span<const std::byte> log, std::span<const SidebandGap> gaps,
-                                                 const Selection& selection, const EventTable& events,
-                                                 WorkerPool& workers) {
+                                                 const Selection& selection, WorkerPool& workers) {
   Index index = index_of(log, gaps, selection);
   if (index.exits.empty()) return std::nullopt;
   std::vector<std::vector<EventTime>> newest(selection.rings.size());
   std::vector<int> cpus;
   for (const RingSelection& ring : selection.rings) cpus.push_back(ring.cpu);
-  workers.for_each_ring(cpus, [&](std::size_t i) { newest[i] = newest_samples(selection.rings[i], events, index); });
+  workers.for_each_ring(cpus, [&](std::size_t i) { newest[i] = newest_samples(selection.rings[i], index); });
 
   bool moved = false;
   for (std::size_t i = 0; i < index.exits.size(); ++i) {

@@ -16,11 +16,10 @@
 namespace flight {
 
 // `log`: the process tracker's, ascending by time. Returns the same records, ascending again; nullopt if nothing
-// moved. Reads the samples on the workers and waits. A sample after one of the `gaps` may belong to another task with
-// the same tid.
+// moved. Goes through RingSelection::tasks on the workers and waits; it reads no record. A sample after one of the
+// `gaps` may belong to another task with the same tid.
 [[nodiscard]] std::optional<RecordBuffer> exits_behind_samples(std::span<const std::byte> log,
                                                                std::span<const SidebandGap> gaps,
-                                                               const Selection& selection, const EventTable& events,
-                                                               WorkerPool& workers);
+                                                               const Selection& selection, WorkerPool& workers);
 
 }  // namespace flight

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "libcore/snapshot/recorded_cpus.hpp"
-#include "libcore/snapshot/user_copies.hpp"
+#include "libcore/snapshot/tally.hpp"
 
 namespace flight {
 namespace {
@@ -35,50 +35,6 @@ bool has_callchains(const EventTable& events) {
   for (std::size_t i = 0; i < events.size(); ++i)
     if ((events.layout(i).sample_type & PERF_SAMPLE_CALLCHAIN) != 0) return true;
   return false;
-}
-
-// In the kernel the program's registers may still be those before an exec.
-bool is_in_program(std::span<const std::byte> record) {
-  return (load<perf_event_header>(record.data()).misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER;
-}
-
-// What is needed of every sample is taken here: reading the records again would cost as much again, as they are as
-// large as the rings. `keeps_leaves`: fills RingSelection::leaves.
-void tally(RingSelection& ring, const EventTable& events, const std::vector<bool>& samples_cpu,
-           const SidecarCompared& compared, bool keeps_leaves) {
-  RecordScratch scratch;
-  if (keeps_leaves) ring.leaves.reserve(std::min<std::size_t>(ring.walk.samples, ring.last - ring.first));
-  RingSelection::Tally* current = nullptr;
-  RingSelection::Source current_source;
-  std::uint32_t current_tid = 0;
-  for (std::size_t i = ring.first; i < ring.last; ++i) {
-    const RecordRef& ref = ring.walk.records[i];
-    ring.record_bytes += ref.size;
-    if (ref.type == PERF_RECORD_LOST) ring.lost.push_back(static_cast<std::uint32_t>(i));
-    if (ref.type != PERF_RECORD_SAMPLE) continue;
-    const auto record = record_bytes(ring.image, ref, scratch.bytes());
-    ++ring.samples;
-    const auto key = record_key(record, events);
-    if (!key) continue;
-    // A task that is sampled while its ids are released has pid or tid -1 (kExitingName); the kernel does not report
-    // which task it was.
-    const RecordLayout& layout = events.layout(key->event);
-    ring.copied_bytes += user_copy_bytes(record, layout);
-    const auto fields = sample_fields(record, layout);
-    if (!fields) continue;
-    const RingSelection::Source source{.pid = fields->pid, .cgroup = fields->cgroup};
-    if (current == nullptr || source != current_source) {
-      current_source = source;
-      current = &ring.tallies[source];
-    }
-    if (fields->tid != current_tid) {
-      current_tid = fields->tid;
-      ring.tids.insert(current_tid);
-    }
-    if (keeps_leaves && is_in_program(record))
-      ring.leaves.push_back({.ip = fields->ip, .pid = fields->pid, .record = static_cast<std::uint32_t>(i)});
-    current->add(compared, ref.time_ns, samples_cpu[key->event]);
-  }
 }
 
 // A blackout shows in the ring as the LOST record that the first writer after the resume writes after its own record
@@ -141,19 +97,6 @@ SidecarCompared compare(const Selection& chosen, const Manifest& manifest,
 
 }  // namespace
 
-void RingSelection::Tally::add(const SidecarCompared& compared, EventTime time_ns, bool sampled) {
-  const auto count = [sampled](Count& out) {
-    ++out.samples;
-    if (sampled) ++out.sampled;
-  };
-  newest_ns = std::max(newest_ns, time_ns);
-  count(window);
-  if (time_ns >= compared.now_begin_ns)
-    count(now);
-  else if (time_ns >= compared.before_begin_ns)
-    count(before);
-}
-
 EventTable event_table(const Manifest& manifest) {
   EventTable table;
   for (const ManifestEvent& event : manifest.events) {
@@ -197,7 +140,7 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
   const bool keeps_leaves = has_callchains(events);
   workers.for_each_ring(cpus, [&](std::size_t i) {
     cut_window(out.rings[i], out.begin_ns, out.end_ns);
-    tally(out.rings[i], events, sampling.on(cpus[i]), out.compared, keeps_leaves);
+    tally_records(out.rings[i], events, sampling.on(cpus[i]), out.compared, keeps_leaves);
   });
 
   for (std::size_t i = 0; i < out.rings.size(); ++i) {

@@ -71,12 +71,34 @@ struct RingSelection {
   struct Tally {
     Count window, before, now;  // before and now: of the two stretches that are compared
     EventTime newest_ns = 0;
+    std::uint32_t source = 0;  // its number in `sources`
 
     void add(const SidecarCompared& compared, EventTime time_ns, bool sampled);
   };
   // The samples in this ring's part of the window. There are at most as many of them as samples.
   std::unordered_map<Source, Tally, SourceHash> tallies;
   std::unordered_set<std::uint32_t> tids;
+  std::vector<Source> sources;  // those of tallies, in the order of their first samples
+  // Whose a sample is, for the steps that come after the tracker's export. 8 bytes, half of a RecordRef.
+  class Task {
+   public:
+    Task() = default;  // of what is no sample, or has no fields that can be read
+    Task(std::uint32_t tid, std::uint32_t source, bool in_program, bool sampled)
+        : tid_(tid), packed_(source << 2U | (in_program ? 2U : 0U) | (sampled ? 1U : 0U)) {}
+
+    [[nodiscard]] bool is_known() const { return packed_ != kUnknown; }
+    [[nodiscard]] std::uint32_t tid() const { return tid_; }
+    [[nodiscard]] std::uint32_t source() const { return packed_ >> 2U; }   // sources[source()]
+    [[nodiscard]] bool in_program() const { return (packed_ & 2U) != 0; }  // PERF_RECORD_MISC_USER
+    [[nodiscard]] bool sampled() const { return (packed_ & 1U) != 0; }     // counts for Count::sampled
+
+   private:
+    // No source has this number: a ring has at most 4 GiB, and a sample more than 16 bytes.
+    static constexpr std::uint32_t kUnknown = UINT32_MAX;
+    std::uint32_t tid_ = 0, packed_ = kUnknown;
+  };
+  std::vector<Task> tasks;  // of all records in the window
+  [[nodiscard]] const Task& task_of(std::size_t record) const { return tasks[record - first]; }  // walk.records[record]
   std::vector<std::uint32_t> lost;  // walk.records[lost[i]] are the LOST records in the window, ascending
   // Where a sample was taken in its program, for unmapped_leaves.hpp: what is code is known only after the tracker's
   // export, which needs the pids. 16 bytes, like RecordRef.

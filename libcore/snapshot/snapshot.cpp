@@ -153,7 +153,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     fit_symbols(part.sideband.prologue, part.sideband.log, part.kernel);
     after_step(Step::exported);
     relabel(part.sideband.log, recording.manifest, recording.events);
-    if (auto log = exits_behind_samples(part.sideband.log, part.sideband.gaps, selection, recording.events, workers))
+    if (auto log = exits_behind_samples(part.sideband.log, part.sideband.gaps, selection, workers))
       part.sideband.log = std::move(*log);
     part.merge_begin_ns = monotonic_now();
     const DataToWrite what{.selection = selection,

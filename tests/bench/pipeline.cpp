@@ -109,7 +109,7 @@ flight::Result<std::uint64_t> write_in_steps(const flight::MadeRecording& record
   steps.done("select");
   const flight::EventTime middle_ns = selection.begin_ns + (selection.end_ns - selection.begin_ns) / 2;
   flight::TrackerExport sideband = flight::MadeRecording::processes(middle_ns);
-  const auto log = exits_behind_samples(sideband.log, sideband.gaps, selection, recording.events, workers);
+  const auto log = exits_behind_samples(sideband.log, sideband.gaps, selection, workers);
   if (log) sideband.log = *log;
   steps.done("exits");
   flight::MappedCode code(sideband);

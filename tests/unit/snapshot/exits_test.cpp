@@ -33,9 +33,12 @@ class Exits : public testing::Test {
   }
   std::optional<RecordBuffer> run() {
     Selection selection;
-    for (const MadeRing& ring : rings_) selection.rings.push_back(ring.selection(events_));
+    for (const MadeRing& ring : rings_) {
+      selection.rings.push_back(ring.selection(events_));
+      selection.rings.back().image = {};  // no record is read
+    }
     selection.tids = pids_;
-    return exits_behind_samples(log_, gaps_, selection, events_, workers_);
+    return exits_behind_samples(log_, gaps_, selection, workers_);
   }
   static std::vector<Line> lines(std::span<const std::byte> log) {
     std::vector<Line> out;

@@ -10,6 +10,7 @@
 #include "libcore/perf/attr.hpp"
 #include "libcore/perf/record_build.hpp"
 #include "libcore/snapshot/selection.hpp"
+#include "libcore/snapshot/tally.hpp"
 
 namespace flight {
 
@@ -53,6 +54,7 @@ class MadeRing {
     out.walk = walk_ring(out.image, events);
     out.last = out.walk.records.size();
     EXPECT_EQ(out.last, records_) << "the ring is too small for its test";
+    tally_records(out, events, std::vector<bool>(events.size(), true), {}, false);
     return out;
   }
 
