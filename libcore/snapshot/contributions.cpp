@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "libcore/snapshot/recorded_cpus.hpp"
 
@@ -62,9 +63,8 @@ std::vector<std::uint64_t> frequencies(const Manifest& manifest) {
 }  // namespace
 
 Contributions::Contributions(const Selection& selection, const Manifest& manifest,
-                             const std::vector<std::size_t>& channel_rings, const EventTable& events, Lives& lives)
+                             const std::vector<std::size_t>& channel_rings, Lives& lives)
     : compared_(selection.compared), pauses_(selection.pauses), in_cpus_(only_clock(manifest) != nullptr) {
-  const SamplingEvents sampling(manifest);
   const std::vector<std::uint64_t> frequency = frequencies(manifest);
   for (std::uint32_t i = 0; i < selection.rings.size(); ++i) {
     const RingSelection& ring = selection.rings[i];
@@ -77,7 +77,7 @@ Contributions::Contributions(const Selection& selection, const Manifest& manifes
       else
         all_.push_back({.pid = source.pid, .ring = i, .cgroup = source.cgroup, .tally = &tally});
     }
-    if (any_several) add_lives(ring, i, events, sampling.on(cpu), lives);
+    if (any_several) add_lives(ring, i, lives);
   }
   for (const Contribution& one : all_) {
     by_sampled_ = by_sampled_ || one.tally->window.sampled > 0;
@@ -114,24 +114,22 @@ Contributions::Worth Contributions::worth_of(const RingSelection& ring, int cpu,
 }
 
 // Assigns the samples of pids with several lives, one by one.
-void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
-                              const std::vector<bool>& samples_cpu, const Lives& lives) {
-  std::map<std::tuple<std::uint32_t, std::uint32_t, std::uint64_t>, RingSelection::Tally*> tallies;
-  RecordScratch scratch;
+void Contributions::add_lives(const RingSelection& ring, std::uint32_t number, const Lives& lives) {
+  std::map<std::pair<std::uint32_t, std::uint32_t>, RingSelection::Tally*> tallies;  // by source and life
+  std::vector<bool> several;                                                         // by source
+  for (const RingSelection::Source& source : ring.sources) several.push_back(lives.has_several(source.pid));
   for (std::size_t i = ring.first; i < ring.last; ++i) {
-    const RecordRef& ref = ring.walk.records[i];
-    if (ref.type != PERF_RECORD_SAMPLE) continue;
-    const auto record = record_bytes(ring.image, ref, scratch.bytes());
-    const auto key = record_key(record, events);
-    const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
-    if (!fields || !lives.has_several(fields->pid)) continue;
-    const std::uint32_t life = lives.number_of(record, fields->pid, ref.time_ns);
-    RingSelection::Tally*& tally = tallies[{fields->pid, life, fields->cgroup}];
+    const RingSelection::Task& task = ring.task_of(i);
+    if (!task.is_known() || !several[task.source()]) continue;
+    const RingSelection::Source& source = ring.sources[task.source()];
+    const EventTime time_ns = ring.walk.records[i].time_ns;
+    const std::uint32_t life = lives.number_of(task.in_program(), source.pid, time_ns);
+    RingSelection::Tally*& tally = tallies[{task.source(), life}];
     if (tally == nullptr) {
       tally = &own_.emplace_back();
-      all_.push_back({.pid = fields->pid, .life = life, .ring = number, .cgroup = fields->cgroup, .tally = tally});
+      all_.push_back({.pid = source.pid, .life = life, .ring = number, .cgroup = source.cgroup, .tally = tally});
     }
-    tally->add(compared_, ref.time_ns, samples_cpu[key->event]);
+    tally->add(compared_, time_ns, task.sampled());
   }
 }
 

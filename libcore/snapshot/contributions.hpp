@@ -38,7 +38,7 @@ class Contributions {
  public:
   // Keeps references to `selection`. all() is sorted by process.
   Contributions(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
-                const EventTable& events, Lives& lives);
+                Lives& lives);
 
   [[nodiscard]] std::vector<Contribution>& all() { return all_; }
   [[nodiscard]] Share sum(std::span<const Contribution> some) const;
@@ -67,8 +67,7 @@ class Contributions {
   // 0: too little of it, or nothing.
   [[nodiscard]] EventTime recorded_between(EventTime begin_ns, EventTime end_ns) const;
   [[nodiscard]] Worth worth_of(const RingSelection& ring, int cpu, std::uint64_t frequency) const;
-  void add_lives(const RingSelection& ring, std::uint32_t number, const EventTable& events,
-                 const std::vector<bool>& samples_cpu, const Lives& lives);
+  void add_lives(const RingSelection& ring, std::uint32_t number, const Lives& lives);
   void name(Lives& lives);
 
   SidecarCompared compared_;

@@ -251,10 +251,8 @@ void Lives::split_outside() {
   outside->second.push_back({.begin_ns = ~EventTime{0}, .process = number, .comm = name, .program = name});
 }
 
-std::uint32_t Lives::number_of(std::span<const std::byte> sample, std::uint32_t pid, EventTime time_ns) const {
-  const auto misc = load<perf_event_header>(sample.data()).misc;
-  if (pid == 0 && (misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_USER)
-    return static_cast<std::uint32_t>(lives_.at(pid).size()) - 1;
+std::uint32_t Lives::number_of(bool in_program, std::uint32_t pid, EventTime time_ns) const {
+  if (pid == 0 && in_program) return static_cast<std::uint32_t>(lives_.at(pid).size()) - 1;
   return number_at(pid, time_ns);
 }
 

@@ -57,8 +57,8 @@ class Lives {
   [[nodiscard]] bool has_several(std::uint32_t pid) const;
   // The number of the life of `pid` at that time; numbers ascend by time.
   [[nodiscard]] std::uint32_t number_at(std::uint32_t pid, EventTime time_ns) const;
-  // The same, for a sample: in a container, pid 0 in user mode is not idle.
-  [[nodiscard]] std::uint32_t number_of(std::span<const std::byte> sample, std::uint32_t pid, EventTime time_ns) const;
+  // The same, for a sample, in user mode or not: in a container, pid 0 in user mode is not idle.
+  [[nodiscard]] std::uint32_t number_of(bool in_program, std::uint32_t pid, EventTime time_ns) const;
   // nullptr if `pid` has no samples.
   [[nodiscard]] const Life* find(std::uint32_t pid, std::uint32_t number) const;
   // The last life of the process that has the life `number`.

@@ -239,8 +239,8 @@ Result<Sidecar> write_snapshot(const SnapshotOrder& order, const RecordingFacts&
   if (part->data.stacks.checked + part->data.stacks.unchecked > 0) sidecar.stacks = part->data.stacks;
   sidecar.compared = selection.compared;
   describe_cpus(recording.manifest, sidecar);
-  Ranking ranking = rank(selection, recording.manifest, recording.channel_rings, recording.events, sideband,
-                         recording.host.own_pid_namespace);
+  Ranking ranking =
+      rank(selection, recording.manifest, recording.channel_rings, sideband, recording.host.own_pid_namespace);
   sidecar.top_units = std::move(ranking.units);
   sidecar.top_programs = std::move(ranking.programs);
   sidecar.top = std::move(ranking.processes);

@@ -280,15 +280,15 @@ bool is_worth_a_word(const SidecarForks& forks) {
 }  // namespace
 
 Ranking rank(const Selection& selection, const Manifest& manifest, const std::vector<std::size_t>& channel_rings,
-             const EventTable& events, const TrackerExport& sideband, bool own_pid_namespace, std::size_t most) {
+             const TrackerExport& sideband, bool own_pid_namespace, std::size_t most) {
   std::unordered_set<std::uint32_t> sampled;
   for (const RingSelection& ring : selection.rings)
     for (const auto& [source, tally] : ring.tallies) sampled.insert(source.pid);
   Lives lives(sideband, sampled, own_pid_namespace);
-  Contributions all(selection, manifest, channel_rings, events, lives);
+  Contributions all(selection, manifest, channel_rings, lives);
   std::unordered_set<std::uint32_t> forkers;
   for (const ForkCount& forks : sideband.forks) forkers.insert(forks.pid);
-  const UnitTimes units(selection, events, all.all(), forkers, lives);
+  const UnitTimes units(selection, all.all(), forkers, lives);
   const InheritedUnits inherited(sideband, all.all(), lives);
   RankedForks forks = rank_forks(selection, sideband, units, lives, inherited);
   Ranking out;

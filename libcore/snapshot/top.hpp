@@ -23,7 +23,7 @@ struct Ranking {
 // stretches that are compared; so at most twice `most`. Sampling events (with a frequency) count; if there are none,
 // all events count. `own_pid_namespace` as in HostFacts.
 [[nodiscard]] Ranking rank(const Selection& selection, const Manifest& manifest,
-                           const std::vector<std::size_t>& channel_rings, const EventTable& events,
-                           const TrackerExport& sideband, bool own_pid_namespace, std::size_t most = 10);
+                           const std::vector<std::size_t>& channel_rings, const TrackerExport& sideband,
+                           bool own_pid_namespace, std::size_t most = 10);
 
 }  // namespace flight

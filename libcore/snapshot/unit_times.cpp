@@ -2,7 +2,6 @@
 #include "libcore/snapshot/unit_times.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <queue>
 
@@ -26,7 +25,7 @@ void push_next_sample(SampleQueue& queue, const Selection& selection, std::size_
 
 }  // namespace
 
-UnitTimes::UnitTimes(const Selection& selection, const EventTable& events, std::span<const Contribution> sorted,
+UnitTimes::UnitTimes(const Selection& selection, std::span<const Contribution> sorted,
                      const std::unordered_set<std::uint32_t>& pids, Lives& lives) {
   std::unordered_set<std::uint32_t> movers;
   for (std::size_t i = 0, end = 0; i < sorted.size(); i = end) {
@@ -41,12 +40,10 @@ UnitTimes::UnitTimes(const Selection& selection, const EventTable& events, std::
     else
       movers.insert(first.pid);
   }
-  if (!movers.empty()) read(selection, events, movers, lives);
+  if (!movers.empty()) read(selection, movers, lives);
 }
 
-void UnitTimes::read(const Selection& selection, const EventTable& events,
-                     const std::unordered_set<std::uint32_t>& movers, Lives& lives) {
-  RecordScratch scratch;
+void UnitTimes::read(const Selection& selection, const std::unordered_set<std::uint32_t>& movers, Lives& lives) {
   SampleQueue queue;
   for (std::size_t i = 0; i < selection.rings.size(); ++i)
     push_next_sample(queue, selection, i, selection.rings[i].first);
@@ -55,14 +52,14 @@ void UnitTimes::read(const Selection& selection, const EventTable& events,
     queue.pop();
     push_next_sample(queue, selection, next.ring, next.index + 1);
     const RingSelection& ring = selection.rings[next.ring];
-    const auto record = record_bytes(ring.image, ring.walk.records[next.index], scratch.bytes());
-    const auto key = record_key(record, events);
-    const auto fields = key ? sample_fields(record, events.layout(key->event)) : std::nullopt;
-    if (!fields || fields->cgroup == 0 || !movers.contains(fields->pid)) continue;
-    const Lives::Life* life = lives.find(fields->pid, lives.number_of(record, fields->pid, next.time_ns));
+    const RingSelection::Task& task = ring.task_of(next.index);
+    if (!task.is_known()) continue;
+    const RingSelection::Source& source = ring.sources[task.source()];
+    if (source.cgroup == 0 || !movers.contains(source.pid)) continue;
+    const Lives::Life* life = lives.find(source.pid, lives.number_of(task.in_program(), source.pid, next.time_ns));
     if (life == nullptr) continue;
-    std::vector<Since>& units = units_[{fields->pid, life->process}];
-    const std::uint32_t unit = lives.unit_of(fields->cgroup);
+    std::vector<Since>& units = units_[{source.pid, life->process}];
+    const std::uint32_t unit = lives.unit_of(source.cgroup);
     if (units.empty() || units.back().unit != unit) units.push_back({.time_ns = next.time_ns, .unit = unit});
   }
 }

@@ -23,8 +23,8 @@ namespace flight {
 class UnitTimes {
  public:
   UnitTimes() = default;
-  // `sorted`: by process. Reads the rings only if a process of `pids` was in several units.
-  UnitTimes(const Selection& selection, const EventTable& events, std::span<const Contribution> sorted,
+  // `sorted`: by process. Goes through RingSelection::tasks only if a process of `pids` was in several units.
+  UnitTimes(const Selection& selection, std::span<const Contribution> sorted,
             const std::unordered_set<std::uint32_t>& pids, Lives& lives);
 
   // That of its newest sample until then, else of its oldest one. `process`: as in Lives.
@@ -35,8 +35,7 @@ class UnitTimes {
     EventTime time_ns = 0;
     std::uint32_t unit = Lives::kUnitUnknown;
   };
-  void read(const Selection& selection, const EventTable& events, const std::unordered_set<std::uint32_t>& movers,
-            Lives& lives);
+  void read(const Selection& selection, const std::unordered_set<std::uint32_t>& movers, Lives& lives);
 
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Since>> units_;  // ascending
 };

@@ -118,7 +118,7 @@ flight::Result<std::uint64_t> write_in_steps(const flight::MadeRecording& record
   flight::FileSamples samples(recording.manifest, recording.events, &code);
   auto raw_bytes = write(recording, selection, sideband.log, samples, workers, file);
   steps.done("merge");
-  const auto ranking = rank(selection, recording.manifest, recording.channel_rings, recording.events, sideband, false);
+  const auto ranking = rank(selection, recording.manifest, recording.channel_rings, sideband, false);
   steps.done("rank");
   // As where the file is too large.
   const flight::Selection newest = recording.selection(workers, {.begin_ns = middle_ns});

@@ -71,10 +71,11 @@ class Top : public testing::Test {
     selection.pauses = pauses_;
     for (std::size_t i = 0; i < 2; ++i) {
       selection.rings.push_back(rings_[i].selection(events_));
+      selection.rings.back().image = {};  // no record is read
       selection.rings.back().tallies = tallies_[i];
       selection.rings.back().covers_from_ns = covers_from_ns_[i];
     }
-    return rank(selection, manifest_, {0, 1}, events_, sideband_, own_pid_namespace_, most);
+    return rank(selection, manifest_, {0, 1}, sideband_, own_pid_namespace_, most);
   }
   std::vector<SidecarTop> rows(std::size_t most = 10) { return ranked(most).processes; }
   // "name: processes share in unit" of each.
