@@ -4,8 +4,7 @@
 #include <linux/perf_event.h>
 
 #include <algorithm>
-#include <array>
-#include <span>
+#include <utility>
 
 #include "libcore/snapshot/recorded_cpus.hpp"
 #include "libcore/snapshot/tally.hpp"
@@ -106,15 +105,14 @@ EventTable event_table(const Manifest& manifest) {
   return table;
 }
 
-Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
-                 const std::vector<std::size_t>& channel_rings, const EventTable& events, const WindowRequest& request,
-                 EventTime frozen_ns, const BlackoutLog& blackouts, WorkerPool& workers, const ChangeRequest& change) {
-  Selection out;
-  out.rings.resize(channel_rings.size());
+std::vector<WalkedRing> walk_rings(const std::vector<RingImage>& images, const Manifest& manifest,
+                                   const std::vector<std::size_t>& channel_rings, const EventTable& events,
+                                   EventTime frozen_ns, WorkerPool& workers) {
+  std::vector<WalkedRing> out(channel_rings.size());
   std::vector<int> cpus;
   for (const std::size_t index : channel_rings) cpus.push_back(manifest.rings[index].cpu);
   workers.for_each_ring(cpus, [&](std::size_t i) {
-    RingSelection& ring = out.rings[i];
+    WalkedRing& ring = out[i];
     ring.cpu = cpus[i];
     ring.image = images[i];
     ring.walk = walk_ring(ring.image, events);
@@ -123,6 +121,34 @@ Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
     const EventTime oldest_ns = records.empty() ? frozen_ns : records.front().time_ns;
     ring.covers_from_ns = ring.walk.wrapped ? oldest_ns : manifest.rings[channel_rings[i]].enabled_ns;
   });
+  return out;
+}
+
+std::vector<WalkedRing> take_walked(Selection& selection) {
+  std::vector<WalkedRing> out;
+  out.reserve(selection.rings.size());
+  for (WalkedRing& ring : selection.rings) out.push_back(std::move(ring));
+  return out;
+}
+
+Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
+                 const std::vector<std::size_t>& channel_rings, const EventTable& events, const WindowRequest& request,
+                 EventTime frozen_ns, const BlackoutLog& blackouts, WorkerPool& workers, const ChangeRequest& change) {
+  return select_from(walk_rings(images, manifest, channel_rings, events, frozen_ns, workers), manifest, channel_rings,
+                     events, request, frozen_ns, blackouts, workers, change);
+}
+
+Selection select_from(std::vector<WalkedRing> walked, const Manifest& manifest,
+                      const std::vector<std::size_t>& channel_rings, const EventTable& events,
+                      const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,
+                      WorkerPool& workers, const ChangeRequest& change) {
+  Selection out;
+  out.rings.resize(walked.size());
+  std::vector<int> cpus;
+  for (std::size_t i = 0; i < walked.size(); ++i) {
+    static_cast<WalkedRing&>(out.rings[i]) = std::move(walked[i]);
+    cpus.push_back(out.rings[i].cpu);
+  }
 
   out.end_ns = std::min(request.end_ns, frozen_ns);
   out.begin_ns = out.end_ns;

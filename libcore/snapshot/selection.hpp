@@ -43,15 +43,19 @@ struct Pause {
   EventTime begin_ns = 0, end_ns = UINT64_MAX;
 };
 
-struct RingSelection {
+// The same whatever the window is.
+struct WalkedRing {
   int cpu = 0;
   RingImage image;
   WalkResult walk;
+  EventTime covers_from_ns = 0;  // the ring is complete from this time on
+};
+
+struct RingSelection : WalkedRing {
   std::size_t first = 0, last = 0;  // walk.records [first, last) are in the window
   std::uint64_t samples = 0;        // PERF_RECORD_SAMPLEs among those
   std::uint64_t record_bytes = 0;   // of all records among those
   std::uint64_t copied_bytes = 0;   // of these, copies of registers and stacks, which no file gets
-  EventTime covers_from_ns = 0;     // the ring is complete from this time on
   struct Count {
     std::uint64_t samples = 0;  // all events
     std::uint64_t sampled = 0;  // only SamplingEvents: shares of CPU time
@@ -128,6 +132,17 @@ struct Selection {
 [[nodiscard]] EventTable event_table(const Manifest& manifest);
 
 // `channel_rings`: manifest.rings index of each image's ring. Walks on the workers and waits.
+[[nodiscard]] std::vector<WalkedRing> walk_rings(const std::vector<RingImage>& images, const Manifest& manifest,
+                                                 const std::vector<std::size_t>& channel_rings,
+                                                 const EventTable& events, EventTime frozen_ns, WorkerPool& workers);
+// Selects from `walked`, which is walk_rings() or take_walked(), on the workers and waits.
+[[nodiscard]] Selection select_from(std::vector<WalkedRing> walked, const Manifest& manifest,
+                                    const std::vector<std::size_t>& channel_rings, const EventTable& events,
+                                    const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,
+                                    WorkerPool& workers, const ChangeRequest& change = {});
+// For another window. Nothing else can be done with `selection` then.
+[[nodiscard]] std::vector<WalkedRing> take_walked(Selection& selection);
+// Walks and selects.
 [[nodiscard]] Selection select(const std::vector<RingImage>& images, const Manifest& manifest,
                                const std::vector<std::size_t>& channel_rings, const EventTable& events,
                                const WindowRequest& request, EventTime frozen_ns, const BlackoutLog& blackouts,

@@ -133,13 +133,17 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
                         StreamMemory& memory, const OnProgress& progress) {
   WindowRequest window = order.window;
   EventTime wanted_begin_ns = 0;
+  std::vector<WalkedRing> walked;
   for (int attempt = 1;; ++attempt) {
     progress("walking", 0);
+    if (attempt == 1)
+      walked = walk_rings(capture.staging.images(), recording.manifest, recording.channel_rings, recording.events,
+                          capture.frozen_ns, workers);
     Part part;
-    part.selection =
-        select(capture.staging.images(), recording.manifest, recording.channel_rings, recording.events, window,
-               capture.frozen_ns, capture.blackouts, workers,
-               {.since_ns = order.fired ? order.fired->since_ns : 0, .recorded_until_ns = capture.recorded_until_ns});
+    part.selection = select_from(
+        std::move(walked), recording.manifest, recording.channel_rings, recording.events, window, capture.frozen_ns,
+        capture.blackouts, workers,
+        {.since_ns = order.fired ? order.fired->since_ns : 0, .recorded_until_ns = capture.recorded_until_ns});
     Selection& selection = part.selection;
     selection.pauses = order.pauses;
     after_step(Step::walked);
@@ -177,6 +181,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     window.begin_ns = *begin_ns;
     if (auto emptied = empty_data(output); !emptied)
       return wrap(emptied.error(), "begin {}/{} again", output.folder, output.data_name);
+    walked = take_walked(selection);
   }
 }
 

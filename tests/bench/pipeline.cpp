@@ -105,7 +105,7 @@ class Steps {
 // In the order of write_snapshot().
 flight::Result<std::uint64_t> write_in_steps(const flight::MadeRecording& recording, flight::WorkerPool& workers,
                                              int file, Steps& steps) {
-  const flight::Selection selection = recording.selection(workers);
+  flight::Selection selection = recording.selection(workers);
   steps.done("select");
   const flight::EventTime middle_ns = selection.begin_ns + (selection.end_ns - selection.begin_ns) / 2;
   flight::TrackerExport sideband = flight::MadeRecording::processes(middle_ns);
@@ -121,7 +121,7 @@ flight::Result<std::uint64_t> write_in_steps(const flight::MadeRecording& record
   const auto ranking = rank(selection, recording.manifest, recording.channel_rings, sideband, false);
   steps.done("rank");
   // As where the file is too large.
-  const flight::Selection newest = recording.selection(workers, {.begin_ns = middle_ns});
+  const flight::Selection newest = recording.again(selection, workers, {.begin_ns = middle_ns});
   steps.done("select_again");
   const flight::SidecarStacks& stacks = samples.stacks();
   if (!log || stacks.unchecked > 0 || stacks.garbage_frames == 0 || ranking.processes.empty() || newest.samples == 0)

@@ -60,6 +60,11 @@ class MadeRecording {
   [[nodiscard]] Selection selection(WorkerPool& workers, WindowRequest window = {}) const {
     return select(images, manifest, channel_rings, events, window, kEnd, BlackoutLog(images.size()), workers);
   }
+  // The same for another window, without another walk. Nothing else can be done with `selection` then.
+  [[nodiscard]] Selection again(Selection& selection, WorkerPool& workers, WindowRequest window) const {
+    return select_from(take_walked(selection), manifest, channel_rings, events, window, kEnd,
+                       BlackoutLog(images.size()), workers);
+  }
   [[nodiscard]] static std::uint64_t id_of(std::size_t ring) { return 100 + ring; }
   // The processes of all samples, known from the beginning on. At `time_ns`, half of them execute their program again,
   // and the others exit, although they are sampled later, too.
