@@ -63,10 +63,13 @@ Result<void> stream_rings(DataStream& stream, const Selection& selection, std::s
                           FileSamples& samples, const OnProgress& progress) {
   std::uint64_t total = 1;
   for (const RingSelection& ring : selection.rings) total += ring.last - ring.first;
-  std::uint64_t done = 0;
   const std::uint64_t step = std::max<std::uint64_t>(total / 20, 50'000);
+  std::uint64_t done = 0, next = step;
   auto merged = merge_records(selection, log, [&](std::span<const std::byte> record) -> Result<void> {
-    if (++done % step == 0) progress("writing", static_cast<unsigned>(std::min<std::uint64_t>(done * 100 / total, 99)));
+    if (++done == next) {
+      next += step;
+      progress("writing", static_cast<unsigned>(std::min<std::uint64_t>(done * 100 / total, 99)));
+    }
     const auto kept = samples.file_record(record);
     return kept.empty() ? Result<void>() : stream.append(kept);
   });
