@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ctl/output.hpp"
+#include "ctl/stacks_page.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/store/headline.hpp"
 
@@ -20,15 +21,26 @@ std::string ratio_text(const Sidecar& sidecar) {
   return fmt::format("{:.1f} : 1", static_cast<double>(sidecar.raw_bytes) / static_cast<double>(sidecar.size_bytes));
 }
 
-std::string facts_text(const Sidecar& sidecar) {
-  return key_values({{"id", sidecar.id},
-                     {"path", sidecar.path},
-                     {"window", window_text(sidecar.window)},
-                     {"samples", std::to_string(sidecar.samples)},
-                     {"size", format_bytes(sidecar.size_bytes)},
-                     {"ratio", ratio_text(sidecar)},
-                     {"blackout", micros_text(sidecar.blackout.max_us)},
-                     {"lost", lost_text(sidecar)}});
+// What to type after this page.
+std::string next_command(const Sidecar& sidecar, const std::string& host) {
+  const std::string program = host.empty() ? "flightctl" : "flightctl -H " + host;
+  if (sidecar.samples == 0) return fmt::format("{} info {}", program, sidecar.id);
+  return fmt::format("{} stacks {}{}", program, sidecar.id, is_comparable(sidecar) ? " --diff" : "");
+}
+
+// `top` comes behind the path.
+std::string facts_text(const Sidecar& sidecar, const std::string& host, const std::string& top) {
+  const std::string facts = key_values({{"id", sidecar.id},
+                                        {"path", sidecar.path},
+                                        {"next", next_command(sidecar, host)},
+                                        {"window", window_text(sidecar.window)},
+                                        {"samples", std::to_string(sidecar.samples)},
+                                        {"size", format_bytes(sidecar.size_bytes)},
+                                        {"ratio", ratio_text(sidecar)},
+                                        {"blackout", micros_text(sidecar.blackout.max_us)},
+                                        {"lost", lost_text(sidecar)}});
+  const std::size_t behind_path = facts.find('\n', facts.find('\n') + 1) + 1;
+  return facts.substr(0, behind_path) + top + facts.substr(behind_path);
 }
 
 std::string top_text(const Sidecar& sidecar, const Screen& screen) {
@@ -90,14 +102,15 @@ std::string whole_page_text(const Sidecar& sidecar, const Screen& screen) {
                         0);
 }
 
-std::string summary_text(const Sidecar& sidecar, const Screen& screen) {
-  return names_text(sidecar, screen) + facts_text(sidecar) + top_text(sidecar, screen) + forks_line(sidecar, screen) +
-         warnings_text(sidecar, screen);
+std::string summary_text(const Sidecar& sidecar, const Screen& screen, const std::string& host) {
+  return names_text(sidecar, screen) + facts_text(sidecar, host, top_text(sidecar, screen)) +
+         forks_line(sidecar, screen) + warnings_text(sidecar, screen);
 }
 
-std::string summary_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most) {
+std::string summary_brief(const Sidecar& sidecar, const Screen& screen, const std::string& host, std::size_t most) {
+  const std::string top = first_lines(top_text(sidecar, screen), kSummaryTop, screen.width());
   const std::string head = first_lines(names_text(sidecar, screen), kSummaryNames, screen.width()) +
-                           facts_text(sidecar) + first_lines(top_text(sidecar, screen), kSummaryTop, screen.width()) +
+                           facts_text(sidecar, host, top) +
                            first_lines(forks_line(sidecar, screen), kSummaryForks, screen.width());
   const std::string end = "\n" + whole_page_text(sidecar, screen);
   const std::size_t used = count_rows(head, screen.width()) + count_rows(end, screen.width());

@@ -9,11 +9,13 @@
 
 namespace flight::ctl {
 
-// id, path, window, samples, size, ratio, blackout, lost, top; then the warnings. The path is never wrapped.
-[[nodiscard]] std::string summary_text(const Sidecar& sidecar, const Screen& screen = Screen());
+// id, path, top, the next command to type, window, samples, size, ratio, blackout, lost; then the warnings. The path is
+// never wrapped. `host`: as typed behind -H; empty: this machine.
+[[nodiscard]] std::string summary_text(const Sidecar& sidecar, const Screen& screen, const std::string& host);
 
 // The same, shortened to `most` lines if possible: of the warnings and notes the first lines, and how to see all.
-[[nodiscard]] std::string summary_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most);
+[[nodiscard]] std::string summary_brief(const Sidecar& sidecar, const Screen& screen, const std::string& host,
+                                        std::size_t most);
 // The end of a shortened page: how to see all of it.
 [[nodiscard]] std::string whole_page_text(const Sidecar& sidecar, const Screen& screen);
 

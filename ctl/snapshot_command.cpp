@@ -63,11 +63,11 @@ Answer<std::string> take(const Common& common, const SnapshotParameters& paramet
 }
 
 // On a terminal it fits on the screen.
-std::string shown_summary(const Sidecar& sidecar) {
+std::string shown_summary(const Common& common, const Sidecar& sidecar) {
   const Screen screen = Screen::here();
   const auto most = page_lines();
-  std::string whole = summary_text(sidecar, screen);
-  return most && count_rows(whole, screen.width()) > *most ? summary_brief(sidecar, screen, *most) : whole;
+  std::string whole = summary_text(sidecar, screen, common.host);
+  return most && count_rows(whole, screen.width()) > *most ? summary_brief(sidecar, screen, common.host, *most) : whole;
 }
 
 int report(const Common& common, const SnapshotOptions& options, const std::string& text) {
@@ -81,7 +81,8 @@ int report(const Common& common, const SnapshotOptions& options, const std::stri
                                   sidecar->path, options.output.path, copied.error().message),
                       kRefused);
   }
-  return print(options.output.path == "-" ? stderr : stdout, common.json ? indented(text) : shown_summary(*sidecar));
+  return print(options.output.path == "-" ? stderr : stdout,
+               common.json ? indented(text) : shown_summary(common, *sidecar));
 }
 
 }  // namespace

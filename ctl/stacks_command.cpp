@@ -47,8 +47,7 @@ Result<Shown> chosen_range(const Sidecar& sidecar, const StacksOptions& options)
 Result<Shown> shown_time(const Sidecar& sidecar, const StacksOptions& options) {
   const bool range = !options.since.empty() || !options.until.empty();
   const SidecarCompared compared = sidecar.compared.value_or(SidecarCompared());
-  const bool comparable =
-      !range && compared.before_begin_ns < compared.now_begin_ns && compared.now_begin_ns < compared.now_end_ns;
+  const bool comparable = !range && is_comparable(sidecar);
   if (!comparable && (options.before || options.diff))
     return flight::fail(std::errc::invalid_argument, "{}: {}", options.diff ? "--diff" : "--before",
                         range ? "it cannot be given with --since or --until"

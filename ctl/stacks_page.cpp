@@ -80,6 +80,11 @@ json::Object json_of(const Stretch& stretch) {
   return json::Object{{"begin_ns", stretch.begin_ns}, {"end_ns", stretch.end_ns}};
 }
 
+bool is_comparable(const Sidecar& sidecar) {
+  const SidecarCompared compared = sidecar.compared.value_or(SidecarCompared());
+  return compared.before_begin_ns < compared.now_begin_ns && compared.now_begin_ns < compared.now_end_ns;
+}
+
 std::string note_of_holes(const Sidecar& sidecar, const Stretch& stretch, std::string_view name) {
   constexpr std::int64_t kLeastPart = 100;
   std::map<std::pair<std::string, int>, std::chrono::nanoseconds> lacks;

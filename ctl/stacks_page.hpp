@@ -26,6 +26,9 @@ struct Stretch {
 };
 [[nodiscard]] json::Object json_of(const Stretch& stretch);
 
+// Whether its time has a stretch before and one now.
+[[nodiscard]] bool is_comparable(const Sidecar& sidecar);
+
 // Holes of one CPU that are at least a hundredth of the stretch make its values too small. Empty: there are none.
 [[nodiscard]] std::string note_of_holes(const Sidecar& sidecar, const Stretch& stretch, std::string_view name);
 

@@ -52,6 +52,7 @@ TEST_F(HostTest, EveryKindOfAnswerComesThrough) {
   const Outcome taken = there({"snapshot", "--reason", "it's slow"});
   EXPECT_EQ(taken.code, 0) << taken.err;
   EXPECT_THAT(taken.out, HasSubstr("id:       1"));
+  EXPECT_THAT(taken.out, HasSubstr("\nnext:     flightctl -H root@web3:2222 stacks 1\n"));
   EXPECT_THAT(ssh_words(),
               testing::EndsWith("\n-p\n2222\n--\nroot@web3\nflightctl --socket '" + bench.socket() + "' bridge\n"));
   EXPECT_EQ(there({"--json", "info", "1"}).out, ctl({"--json", "info", "1"}).out);

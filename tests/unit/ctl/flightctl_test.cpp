@@ -198,15 +198,31 @@ TEST_F(FlightctlTest, SnapshotPrintsASummary) {
             "path:     " +
                 data_ +
                 "\n"
+                "top:      evil?[2Jcomm[77] in /system.slice: 81 % of the samples, on CPUs 0,1\n"
+                "next:     flightctl stacks 1\n"
                 "window:   2026-11-20 03:11:54 .. 2026-11-20 03:12:04 (10.0 s)\n"
                 "samples:  1234\n"
                 "size:     4.0K\n"
                 "ratio:    10.0 : 1\n"
                 "blackout: 42.5 us\n"
                 "lost:     3\n"
-                "top:      evil?[2Jcomm[77] in /system.slice: 81 % of the samples, on CPUs 0,1\n"
                 "\nwarnings:\n"
                 "  something is less than it should be\n");
+}
+
+// With a time before there is a change to look at; without samples there are no stacks.
+TEST_F(FlightctlTest, SnapshotPrintsTheNextCommand) {
+  bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters& parameters) {
+    Sidecar sidecar = full_sidecar(id, data_);
+    if (parameters.reason == "nothing")
+      sidecar.samples = 0;
+    else
+      sidecar.compared = SidecarCompared{1'000'000'000, 5'000'000'000, 11'000'000'000};
+    return to_json(sidecar);
+  };
+  run();
+  EXPECT_THAT(ctl({"snapshot"}).out, HasSubstr("\nnext:     flightctl stacks 1 --diff\n"));
+  EXPECT_THAT(ctl({"snapshot", "--reason", "nothing"}).out, HasSubstr("\nnext:     flightctl info 2\n"));
 }
 
 TEST_F(FlightctlTest, SnapshotAndInfoPrintTheSidecar) {
