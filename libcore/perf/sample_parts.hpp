@@ -34,6 +34,8 @@ inline constexpr std::uint64_t kUnmeasuredSampleFields = PERF_SAMPLE_READ | PERF
 struct SampleParts {
   std::size_t chain = 0;  // of the first entry
   std::uint64_t frames = 0;
+  std::size_t raw = 0;                     // of the first byte of RAW, the record of a tracepoint
+  std::uint64_t raw_bytes = 0;             // with padding
   std::size_t copies = 0, copies_end = 0;  // REGS_USER and STACK_USER
   std::uint64_t abi = 0;                   // PERF_SAMPLE_REGS_ABI_*; NONE: no registers
   std::size_t registers = 0;               // of the first one; in the order of attr.sample_regs_user
@@ -68,7 +70,9 @@ template <typename Word>
   }
   if (has(PERF_SAMPLE_RAW)) {
     // The kernel pads the size and the bytes together.
-    const std::uint64_t raw = sizeof(std::uint32_t) + (take() & UINT32_MAX);
+    parts.raw = at + sizeof(std::uint32_t);
+    parts.raw_bytes = take() & UINT32_MAX;
+    const std::uint64_t raw = sizeof(std::uint32_t) + parts.raw_bytes;
     fits = fits && raw % 8 == 0;
     if (fits) skip(raw - 8);
   }

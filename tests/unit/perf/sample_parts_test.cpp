@@ -59,6 +59,9 @@ TEST(SampleParts, AreBehindRaw) {
   const auto bytes = std::as_bytes(std::span(words));
   const auto parts = sample_parts(bytes, RecordLayout::of(kCopyType | PERF_SAMPLE_RAW, kThreeRegisters));
   ASSERT_TRUE(parts);
+  EXPECT_EQ(parts->raw, kChainAt + 4);
+  EXPECT_EQ(parts->raw_bytes, 12U);
+  EXPECT_EQ(load<std::uint32_t>(bytes.data() + parts->raw), 0x11111111U);
   EXPECT_EQ(parts->copies, kChainAt + 16);
   EXPECT_EQ(parts->stack_bytes, 64U);
   words[8] = 0x111111110000000d;

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <span>
+
+#include "libcore/perfdata/tracing_data.hpp"
 #include "tests/unit/perfdata/records.hpp"
 
 namespace flight {
@@ -100,6 +104,18 @@ TEST(Features, TracingData) {
   put(expected, std::uint32_t{0});
   put(expected, std::uint64_t{0});
   EXPECT_EQ(section({.tracing_data = tracing}, kFeatureTracingData), expected);
+
+  const auto back = read_tracing_data(expected);
+  ASSERT_TRUE(back) << back.error().what;
+  ASSERT_EQ(back->size(), 3U);
+  EXPECT_EQ(back->at(1).system + ":" + back->at(1).format, "sched:format 2");
+  EXPECT_EQ(back->at(2).system + ":" + back->at(2).format, "oom:third");
+  constexpr std::size_t kBehindFormats = 16;  // kallsyms, printk formats and command lines, which are not read
+  for (std::size_t size = 0; size + kBehindFormats < expected.size(); ++size)
+    EXPECT_FALSE(read_tracing_data(std::span(expected).first(size))) << size;
+  Bytes other_order = expected;
+  other_order[14] = std::byte{1};
+  EXPECT_EQ(read_tracing_data(other_order).error().errno_value(), ENOTSUP);
 }
 
 TEST(Features, BuildIds) {
