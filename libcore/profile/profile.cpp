@@ -7,44 +7,25 @@
 #include <utility>
 
 #include "libcore/base/units.hpp"
-#include "libcore/compress/zstd.hpp"
 #include "libcore/profile/profile_reader.hpp"
+#include "libcore/profile/read_records.hpp"
 
 namespace flight {
-
-namespace {
-
-// A frame of 30 bytes can expand to 128 MiB, over and over.
-Result<void> read_records(const FileReader& file, std::uint64_t most_bytes, const FileReader::Visit& visit) {
-  std::uint64_t expanded = 0;
-  const auto expand_some = [&](std::span<const std::byte> frame,
-                               std::size_t max_bytes) -> Result<std::vector<std::byte>> {
-    auto records = expand(frame, max_bytes);
-    if (records) expanded += records->size();
-    if (expanded > most_bytes)
-      return fail(std::errc::file_too_large, "its records have more than {} bytes without compression", most_bytes);
-    return records;
-  };
-  return file.for_each_record(visit, expand_some);
-}
-
-}  // namespace
 
 Result<SnapshotProfile> SnapshotProfile::read(const FileReader& file, const ProfileOrder& order) {
   ProfileReader reader(order);
   if (auto taken = reader.take_events(file.events()); !taken) return propagate(taken.error());
-  const auto noted =
-      read_records(file, order.most_expanded_bytes, [&](std::span<const std::byte> record) -> Result<void> {
-        reader.note(record);
-        return {};
-      });
+  const ReadLimits limits{.most_expanded_bytes = order.most_expanded_bytes, .deadline = order.deadline};
+  const auto noted = read_records(file, limits, [&](std::span<const std::byte> record) -> Result<void> {
+    reader.note(record);
+    return {};
+  });
   if (!noted) return propagate(noted.error());
   reader.between();
-  const auto again =
-      read_records(file, order.most_expanded_bytes, [&](std::span<const std::byte> record) -> Result<void> {
-        reader.count(record);
-        return {};
-      });
+  const auto again = read_records(file, limits, [&](std::span<const std::byte> record) -> Result<void> {
+    reader.count(record);
+    return {};
+  });
   if (!again) return propagate(again.error());
   return reader.finish();
 }

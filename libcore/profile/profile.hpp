@@ -13,6 +13,7 @@
 // addresses, as perf does for chains that the kernel recorded.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@
 #include "libcore/profile/address_spaces.hpp"
 #include "libcore/profile/frame_table.hpp"
 #include "libcore/profile/function_names.hpp"
+#include "libcore/profile/read_records.hpp"
 #include "libcore/profile/stack_tree.hpp"
 #include "libcore/snapshot/lives.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -57,12 +59,13 @@ struct CountedSample {
 
 struct ProfileOrder {
   ProfileFilter only;
-  SidecarCompared compared;                                      // of the sidecar; all 0: there is nothing to compare
-  std::string_view kallsyms;                                     // of the snapshot's boot; empty: there is none
-  bool read_files = true;                                        // for the names of their functions
-  std::uint64_t most_expanded_bytes = std::uint64_t{16} << 30U;  // of the records, without compression
-  bool own_pid_namespace = false;                                // as in HostFacts
-  std::function<void(const CountedSample&)> each;                // for each sample in the tree, in the file's order
+  SidecarCompared compared;                                // of the sidecar; all 0: there is nothing to compare
+  std::string_view kallsyms;                               // of the snapshot's boot; empty: there is none
+  bool read_files = true;                                  // for the names of their functions
+  std::uint64_t most_expanded_bytes = kMostExpandedBytes;  // of the records, without compression
+  std::optional<std::chrono::steady_clock::time_point> deadline;
+  bool own_pid_namespace = false;                  // as in HostFacts
+  std::function<void(const CountedSample&)> each;  // for each sample in the tree, in the file's order
 };
 
 struct ProfileEvent {
@@ -99,7 +102,7 @@ struct SnapshotProfile {
   SnapshotProfile& operator=(SnapshotProfile&&) = default;
 
   // EOPNOTSUPP: the file is not one of flightd's. EBADMSG: it is no whole file. EFBIG: it is larger
-  // than most_expanded_bytes. EINVAL: no event has the filter's name.
+  // than most_expanded_bytes. ETIMEDOUT: the deadline is over. EINVAL: no event has the filter's name.
   [[nodiscard]] static Result<SnapshotProfile> read(const FileReader& file, const ProfileOrder& order);
 
   // A frame for people: "main", "libc.so.6+0x1234" where the name is not known, "[unknown]", "nginx". Not printable().

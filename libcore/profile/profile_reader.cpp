@@ -9,14 +9,13 @@
 #include <utility>
 
 #include "libcore/base/text.hpp"
-#include "libcore/perf/attr.hpp"
+#include "libcore/profile/read_records.hpp"
 
 namespace flight {
 namespace {
 
 constexpr std::size_t kKnownFrames = 1U << 17U;             // a power of two
 constexpr std::size_t kMostSampledPids = 1U << 20U;         // of which the program can be known
-constexpr std::size_t kMostEventIds = 1U << 18U;            // 64 events on 4,096 CPUs
 constexpr std::uint64_t kKernelHalf = 1ULL << 63U;          // of the addresses
 constexpr std::uint64_t kFirstContext = UINT64_MAX - 4094;  // PERF_CONTEXT_MAX (-4095): from there on, no address
 constexpr std::uint64_t kUserDeferred = UINT64_MAX - 639;   // PERF_CONTEXT_USER_DEFERRED (-640) of newer kernels
@@ -35,13 +34,6 @@ bool is_cpu_time(const perf_event_attr& attr) {
          (attr.config == PERF_COUNT_SW_CPU_CLOCK || attr.config == PERF_COUNT_SW_TASK_CLOCK);
 }
 
-// Other files have records with other trailers, or samples whose parts have other places.
-bool is_ours(const perf_event_attr& attr) {
-  return attr.sample_id_all != 0 && (attr.sample_type & kSidebandSampleType) == kSidebandSampleType &&
-         (attr.sample_type & PERF_SAMPLE_READ) == 0 &&
-         RecordLayout::of(attr.sample_type).trailer_bytes == static_cast<int>(sizeof(Trailer));
-}
-
 // Pid 0 is the idle tasks, or all outside of a container.
 bool is_one_process(std::uint32_t pid) { return pid != 0 && pid != kKernelPid; }
 
@@ -57,17 +49,11 @@ ProfileReader::ProfileReader(const ProfileOrder& order)
 }
 
 Result<void> ProfileReader::take_events(const std::vector<FileEvent>& events) {
-  std::vector<std::pair<std::uint64_t, std::size_t>> ids;
+  auto table = event_table_of(events);
+  if (!table) return propagate(table.error());
+  events_ = std::move(*table);
   bool any = false;
   for (const FileEvent& event : events) {
-    if (!is_ours(event.attr))
-      return fail(std::errc::not_supported,
-                  "the event {} (sample_type {:#x}) is not as flightd records them: use perf for this file",
-                  printable(event.name), std::uint64_t{event.attr.sample_type});
-    if (event.ids.size() > kMostEventIds - ids.size())
-      return fail(std::errc::not_supported, "the events have more than {} ids", kMostEventIds);
-    const std::size_t number = events_.add_event(event.attr.sample_type, event.attr.sample_regs_user);
-    for (const std::uint64_t id : event.ids) ids.emplace_back(id, number);
     sample_types_.push_back(event.attr.sample_type);
     periods_.push_back(event.attr.sample_period);
     wanted_events_.push_back(fits(order_.only.event, event.name));
@@ -79,8 +65,6 @@ Result<void> ProfileReader::take_events(const std::vector<FileEvent>& events) {
                            .wanted = wanted_events_.back()});
   }
   if (!any) return fail(std::errc::invalid_argument, "the snapshot has no event '{}'", printable(order_.only.event));
-  std::sort(ids.begin(), ids.end());  // ascending, the table adds each behind the others
-  for (const auto& [id, event] : ids) events_.add_id(id, event);
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
+#include <chrono>
 #include <map>
 #include <ostream>
 #include <random>
@@ -449,6 +450,16 @@ TEST_F(ProfileOfFew, AFileThatExpandsToTooMuchIsRefused) {
   const auto profile = SnapshotProfile::read(made_file(records_, {.compressed = true}), order);
   ASSERT_FALSE(profile);
   EXPECT_EQ(profile.error().errno_value(), EFBIG);
+}
+
+TEST_F(ProfileOfFew, ReadingEndsAtItsDeadline) {
+  ProfileOrder order;
+  order.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  EXPECT_TRUE(SnapshotProfile::read(made_file(records_, {.compressed = true}), order));
+  order.deadline = std::chrono::steady_clock::now() - std::chrono::hours(1);
+  const auto profile = SnapshotProfile::read(made_file(records_, {.compressed = true}), order);
+  ASSERT_FALSE(profile);
+  EXPECT_EQ(profile.error().errno_value(), ETIMEDOUT);
 }
 
 // The events of `perf record`: it writes other trailers.
