@@ -8,6 +8,7 @@
 #include "libcore/profile/folded.hpp"
 #include "libcore/profile/joined.hpp"
 #include "libcore/profile/profile.hpp"
+#include "libcore/profile/sched.hpp"
 #include "libcore/profile/tree_view.hpp"
 #include "tests/fuzz/input.hpp"
 
@@ -64,6 +65,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::uint32_t i = 0; i < profile->frames.size(); ++i)
     sum = sum + profile->text_of(i).size() + profile->object_of(i).size();
   samples.arrange(50);
+  const auto sched =
+      flight::SchedProfile::read(*file, {.most_records = 1000, .limits = {.most_expanded_bytes = kMostExpanded}});
+  if (sched && sched->rows.size() > sched->threads.size()) std::abort();
   export_all(*profile, stacks, samples);
   return 0;
 }
