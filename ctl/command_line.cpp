@@ -177,6 +177,23 @@ void add_diff(CLI::App& app, DiffOptions& options) {
   example(command, "flightctl diff 12 13 --unit nginx", "");
 }
 
+void add_sched(CLI::App& app, SchedOptions& options) {
+  CLI::App* command = app.add_subcommand("sched", "Show who waited for a CPU, and who was blocked (profile \"sched\")");
+  command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
+      ->type_name("")
+      ->check(check_id);
+  command->add_option("--since", options.since, "from this time on: 03:10:05, -2s")
+      ->type_name("TIME")
+      ->check(check_time);
+  command->add_option("--until", options.until, "up to this time; -2s: before the end")
+      ->type_name("TIME")
+      ->check(check_time);
+  command->add_option("-n", options.count, "how many threads; default: 20, on a terminal fewer")
+      ->type_name("COUNT")
+      ->check(check_count);
+  example(command, "flightctl sched latest --since -2s");
+}
+
 void add_export(CLI::App& app, ExportOptions& options) {
   CLI::App* command = app.add_subcommand("export", "Write the stacks of a snapshot for other viewers");
   command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
@@ -278,6 +295,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_report(app, line.report);
   add_stacks(app, line.stacks);
   add_diff(app, line.diff);
+  add_sched(app, line.sched);
   add_export(app, line.exporting);
   add_ids(app.add_subcommand("remove", "Delete snapshots, also pinned ones")->alias("rm"), line.ids);
   add_ids(app.add_subcommand("pin", "Protect snapshots from automatic deletion"), line.ids);

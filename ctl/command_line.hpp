@@ -20,6 +20,7 @@ struct CommandLine {
   ReportOptions report;
   StacksOptions stacks;
   DiffOptions diff;
+  SchedOptions sched;
   ExportOptions exporting;
   std::vector<std::string> info_ids, get_ids;  // none: latest
   std::vector<std::string> help_of;            // a command and its subcommand

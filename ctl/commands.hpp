@@ -58,6 +58,12 @@ struct StacksOptions {
   std::uint64_t count = 0;  // of rows; 0: the usual number
 };
 
+// As typed.
+struct SchedOptions {
+  std::string id = "latest", since, until;
+  std::uint64_t count = 0;  // of rows; 0: the usual number
+};
+
 // `of.id` is compared with `before`; of the others, `since`, `until`, `before` and `diff` are not used.
 struct DiffOptions {
   std::string before;
@@ -82,6 +88,7 @@ enum class GetForm { file, bundle, plain };
 [[nodiscard]] int run_report(const Common& common, const ReportOptions& options);
 [[nodiscard]] int run_stacks(const Common& common, const StacksOptions& options);
 [[nodiscard]] int run_diff(const Common& common, const DiffOptions& options);
+[[nodiscard]] int run_sched(const Common& common, const SchedOptions& options);
 [[nodiscard]] int run_export(const Common& common, const ExportOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);

@@ -32,8 +32,8 @@ Options:
 Subcommands:
   snapshot, record       write the recent past to a file; go on from there
   list, info (show)      list the snapshots; show what they contain
-  report, stacks, diff   run perf report on it; show its call tree; compare two
-  export, get            write its stacks for other viewers; copy snapshots
+  stacks, diff, sched    show the call tree; compare two; show who waited
+  report, export, get    run perf report on it; write it for viewers; copy it
   pin, unpin             protect snapshots from deletion; allow it again
   remove (rm), vacuum    delete snapshots; delete what is over the budget
   status, doctor         show what flightd does; check what this machine lacks

@@ -24,9 +24,11 @@ tl::unexpected<Refusal> broken(const std::string& what) {
 
 }  // namespace
 
-Answer<std::vector<std::byte>> fetch_kallsyms(const Common& common, const std::string& id, const std::string& boot_id) {
+Answer<std::vector<std::byte>> fetch_kallsyms(const Common& common, const std::string& id, const std::string& boot_id,
+                                              KernelSymbols how) {
+  if (how == KernelSymbols::none) return tl::unexpected(Refusal{std::string(kBadReply), "they were not asked for"});
   const auto here = read_kernel_line("/proc/sys/kernel/random/boot_id");
-  const bool may_come = !common.host.empty() || (here && *here == boot_id);
+  const bool may_come = how == KernelSymbols::wait && (!common.host.empty() || (here && *here == boot_id));
   const int tries = !may_come ? 1 : (common.host.empty() ? kTries : kTriesThere);
   const ProgressLine line(!common.json);
   line.show("kernel symbols");

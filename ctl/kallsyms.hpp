@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -12,9 +13,16 @@
 
 namespace flight::ctl {
 
+enum class KernelSymbols : std::uint8_t {
+  none,
+  if_there,
+  wait,  // a few seconds at most
+};
+
 // For the snapshot with this id. flightd writes the symbols after it has reported the snapshot; for a snapshot of the
-// current boot (`boot_id` is this machine's, or --host is given) this waits for them, a few seconds at most.
+// current boot (`boot_id` is this machine's, or --host is given) `wait` waits for them.
 [[nodiscard]] Answer<std::vector<std::byte>> fetch_kallsyms(const Common& common, const std::string& id,
-                                                            const std::string& boot_id);
+                                                            const std::string& boot_id,
+                                                            KernelSymbols how = KernelSymbols::wait);
 
 }  // namespace flight::ctl

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "ctl/fetch.hpp"
-#include "ctl/kallsyms.hpp"
 #include "ctl/output.hpp"
 #include "ctl/remote_folder.hpp"
 #include "libcore/base/files.hpp"
@@ -14,10 +13,7 @@ namespace flight::ctl {
 namespace {
 
 Answer<FileReader> open_data(const Common& common, const Sidecar& sidecar) {
-  if (common.host.empty()) {
-    auto here = FileReader::open(sidecar.path);
-    if (here && here->file_bytes() == sidecar.size_bytes) return std::move(*here);
-  }
+  if (auto here = data_in_place(common, sidecar)) return std::move(*here);
   auto remote = open_remote(common, sidecar.id, SnapshotFile::data);
   if (!remote) return tl::unexpected(remote.error());
   auto fetched = read_remote_data(
@@ -28,7 +24,14 @@ Answer<FileReader> open_data(const Common& common, const Sidecar& sidecar) {
 
 }  // namespace
 
-Answer<Profiled> open_profiled(const Common& common, const std::string& id) {
+std::optional<FileReader> data_in_place(const Common& common, const Sidecar& sidecar) {
+  if (!common.host.empty()) return std::nullopt;
+  auto here = FileReader::open(sidecar.path);
+  if (!here || here->file_bytes() != sidecar.size_bytes) return std::nullopt;
+  return std::move(*here);
+}
+
+Answer<Profiled> open_profiled(const Common& common, const std::string& id, KernelSymbols symbols) {
   const auto text = ask(common, "DescribeSnapshot", id_parameters(id), "snapshot");
   if (!text) return tl::unexpected(text.error());
   auto sidecar = parse_sidecar(*text);
@@ -36,7 +39,7 @@ Answer<Profiled> open_profiled(const Common& common, const std::string& id) {
   auto data = open_data(common, *sidecar);
   if (!data) return tl::unexpected(data.error());
   // `latest` may be another snapshot in this call.
-  const auto kallsyms = fetch_kallsyms(common, sidecar->id, sidecar->boot_id);
+  const auto kallsyms = fetch_kallsyms(common, sidecar->id, sidecar->boot_id, symbols);
   Profiled out{.sidecar = std::move(*sidecar), .data = std::move(*data), .kallsyms = {}, .no_kallsyms = {}};
   if (kallsyms)
     out.kallsyms.assign(reinterpret_cast<const char*>(kallsyms->data()), kallsyms->size());

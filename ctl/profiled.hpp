@@ -3,10 +3,12 @@
 // this process may, otherwise it is fetched into memory.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "ctl/commands.hpp"
 #include "ctl/daemon_call.hpp"
+#include "ctl/kallsyms.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/perfdata/reader.hpp"
 #include "libcore/store/sidecar.hpp"
@@ -20,7 +22,10 @@ struct Profiled {
   std::string no_kallsyms;  // why; printable
 };
 
-[[nodiscard]] Answer<Profiled> open_profiled(const Common& common, const std::string& id);
+[[nodiscard]] Answer<Profiled> open_profiled(const Common& common, const std::string& id,
+                                             KernelSymbols symbols = KernelSymbols::wait);
+// The data where it is; nullopt: this process may not read it, or it is on another machine.
+[[nodiscard]] std::optional<FileReader> data_in_place(const Common& common, const Sidecar& sidecar);
 // Prints an error of SnapshotProfile::read(), returns the exit code: an event that is not there is a usage error.
 [[nodiscard]] int complain_of_profile(const Common& common, const Error& error);
 

@@ -19,31 +19,6 @@ struct Shown {
   std::string note;     // what is uncertain
 };
 
-// Within the snapshot; relative times are before its end.
-Result<EventTime> moment_in(const Sidecar& sidecar, const std::string& text, EventTime otherwise_ns,
-                            std::string_view option) {
-  if (text.empty()) return otherwise_ns;
-  const ClockHistory clock = clock_of(sidecar);
-  const auto time = parse_time(text, clock.wall_at(sidecar.window.end_ns));
-  if (!time) return wrap(time.error(), "{}", option);
-  const EventTime moment_ns = clock.event_at(*time, sidecar.window.end_ns);
-  return std::min(std::max(moment_ns, sidecar.window.begin_ns), sidecar.window.end_ns);
-}
-
-Result<Shown> chosen_range(const Sidecar& sidecar, const StacksOptions& options) {
-  const auto begin = moment_in(sidecar, options.since, sidecar.common_window.begin_ns, "--since");
-  if (!begin) return propagate(begin.error());
-  const auto end = moment_in(sidecar, options.until, sidecar.window.end_ns, "--until");
-  if (!end) return propagate(end.error());
-  if (*begin >= *end)
-    return flight::fail(std::errc::invalid_argument, "the snapshot has nothing between these times: it is of {} to {}",
-                        local_time(sidecar.window.begin), local_time(sidecar.window.end));
-  Shown out{.compared = false, .now = {.begin_ns = *begin, .end_ns = *end}, .before = {}, .note = {}};
-  if (*begin < sidecar.common_window.begin_ns)
-    out.note = "not all CPUs have samples of all of this time, so values are too small";
-  return out;
-}
-
 Result<Shown> shown_time(const Sidecar& sidecar, const StacksOptions& options) {
   const bool range = !options.since.empty() || !options.until.empty();
   const SidecarCompared compared = sidecar.compared.value_or(SidecarCompared());
@@ -52,7 +27,15 @@ Result<Shown> shown_time(const Sidecar& sidecar, const StacksOptions& options) {
     return flight::fail(std::errc::invalid_argument, "{}: {}", options.diff ? "--diff" : "--before",
                         range ? "it cannot be given with --since or --until"
                               : "the snapshot has too little of the time before to compare with");
-  if (!comparable) return chosen_range(sidecar, options);
+  if (!comparable) {
+    const auto chosen = chosen_time(sidecar, options.since, options.until);
+    if (!chosen) return propagate(chosen.error());
+    return Shown{
+        .compared = false,
+        .now = chosen->time,
+        .before = {},
+        .note = chosen->all_covered ? "" : "not all CPUs have samples of all of this time, so values are too small"};
+  }
   return Shown{.compared = true,
                .now = {.begin_ns = compared.now_begin_ns, .end_ns = compared.now_end_ns},
                .before = {.begin_ns = compared.before_begin_ns, .end_ns = compared.now_begin_ns},

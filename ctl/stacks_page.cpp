@@ -70,6 +70,17 @@ json::Object json_of_row(const SnapshotProfile& profile, const TreeRow& row, con
   return out;
 }
 
+// Within the snapshot; relative times are before its end.
+Result<EventTime> moment_in(const Sidecar& sidecar, const std::string& text, EventTime otherwise_ns,
+                            std::string_view option) {
+  if (text.empty()) return otherwise_ns;
+  const ClockHistory clock = clock_of(sidecar);
+  const auto time = parse_time(text, clock.wall_at(sidecar.window.end_ns));
+  if (!time) return wrap(time.error(), "{}", option);
+  const EventTime moment_ns = clock.event_at(*time, sidecar.window.end_ns);
+  return std::min(std::max(moment_ns, sidecar.window.begin_ns), sidecar.window.end_ns);
+}
+
 }  // namespace
 
 std::chrono::nanoseconds Stretch::span() const {
@@ -78,6 +89,18 @@ std::chrono::nanoseconds Stretch::span() const {
 
 json::Object json_of(const Stretch& stretch) {
   return json::Object{{"begin_ns", stretch.begin_ns}, {"end_ns", stretch.end_ns}};
+}
+
+Result<ChosenTime> chosen_time(const Sidecar& sidecar, const std::string& since, const std::string& until) {
+  const auto begin = moment_in(sidecar, since, sidecar.common_window.begin_ns, "--since");
+  if (!begin) return propagate(begin.error());
+  const auto end = moment_in(sidecar, until, sidecar.window.end_ns, "--until");
+  if (!end) return propagate(end.error());
+  if (*begin >= *end)
+    return flight::fail(std::errc::invalid_argument, "the snapshot has nothing between these times: it is of {} to {}",
+                        local_time(sidecar.window.begin), local_time(sidecar.window.end));
+  return ChosenTime{.time = {.begin_ns = *begin, .end_ns = *end},
+                    .all_covered = *begin >= sidecar.common_window.begin_ns};
 }
 
 bool is_comparable(const Sidecar& sidecar) {

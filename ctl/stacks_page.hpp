@@ -11,6 +11,7 @@
 
 #include "ctl/commands.hpp"
 #include "ctl/stacks_text.hpp"
+#include "libcore/base/result.hpp"
 #include "libcore/json/value.hpp"
 #include "libcore/profile/profile.hpp"
 #include "libcore/profile/tree_view.hpp"
@@ -25,6 +26,15 @@ struct Stretch {
   [[nodiscard]] std::chrono::nanoseconds span() const;
 };
 [[nodiscard]] json::Object json_of(const Stretch& stretch);
+
+// What --since and --until choose, otherwise the time that all rings cover.
+struct ChosenTime {
+  Stretch time;
+  bool all_covered = true;  // false: not all rings cover all of it
+};
+// As typed; relative times are before the end of the snapshot.
+[[nodiscard]] Result<ChosenTime> chosen_time(const Sidecar& sidecar, const std::string& since,
+                                             const std::string& until);
 
 // Whether its time has a stretch before and one now.
 [[nodiscard]] bool is_comparable(const Sidecar& sidecar);

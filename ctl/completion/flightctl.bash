@@ -113,6 +113,7 @@ _flightctl_options() {
     stacks)
       _flightctl_offer --unit --comm --thread --cpu --event --since --until --before --diff --inverted --shares -u -n
       ;;
+    sched) _flightctl_offer --since --until -n ;;
     diff) _flightctl_offer --unit --comm --thread --cpu --event --inverted --shares -u -n ;;
     export) _flightctl_offer --format --labels --event --output --force -o -f ;;
     fire) _flightctl_offer --reason ;;
@@ -124,12 +125,12 @@ _flightctl_options() {
 _flightctl_words() {
   case "$1" in
     "")
-      _flightctl_offer status doctor snapshot record list info show get report stacks diff export remove rm pin unpin triggers fire vacuum pause \
+      _flightctl_offer status doctor snapshot record list info show get report stacks diff sched export remove rm pin unpin triggers fire vacuum pause \
         resume reload config monitor bridge help
       ;;
     help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;
     diff) if [ "${#typed[@]}" -lt 2 ]; then _flightctl_ids; fi ;;
-    report | stacks | export) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
+    report | stacks | sched | export) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
     get | info | show | remove | rm | pin | unpin) _flightctl_ids ;;
     config) if [ "${#typed[@]}" = 0 ]; then _flightctl_keys; fi ;;
     fire) if [ "${#typed[@]}" = 0 ]; then _flightctl_triggers external; fi ;;

@@ -83,6 +83,7 @@ Result<SchedProfile> SchedProfile::read(const FileReader& file, const SchedOrder
   out.shown.begin_ns = std::max(out.shown.begin_ns, input->tape.begin_ns());
   if (input->tape.begin_ns() > out.shown.covered_ns) out.shown.covered_ns = input->tape.begin_ns();
   if (out.shown.end_ns == UINT64_MAX && !records.empty()) out.shown.end_ns = records.back().time_ns;
+  out.shown.end_ns = std::max(out.shown.begin_ns, out.shown.end_ns);
   if (order.sidecar != nullptr) out.holes = SchedHoles(*order.sidecar, input->records);
 
   SchedReplay replay(out.shown, out.holes, nullptr);

@@ -57,10 +57,11 @@ std::uint64_t SchedReplay::shown_part(EventTime from_ns, EventTime until_ns) con
   return until_ns > from_ns ? until_ns - from_ns : 0;
 }
 
-void SchedReplay::add(SchedSpans& spans, EventTime from_ns, EventTime until_ns, bool goes_on) const {
+void SchedReplay::add(SchedSpans& spans, EventTime from_ns, EventTime until_ns, bool unsure, bool goes_on) const {
   const std::uint64_t ns = shown_part(from_ns, until_ns);
   if (ns == 0) return;
   ++spans.count;
+  if (unsure) ++spans.unsure;
   spans.total_ns += ns;
   if (ns <= spans.longest_ns) return;
   spans.longest_ns = ns;
@@ -93,21 +94,23 @@ std::vector<double> SchedReplay::blocked_lane() const {
 
 void SchedReplay::end_off_cpu(SchedThread& thread, EventTime until_ns, bool goes_on) {
   const EventTime woken_ns = thread.woken_ns;
+  const bool is_runnable = thread.state == SchedState::runnable;
   if (is_off_cpu(thread.state)) {
-    if (shown_part(thread.since_ns, until_ns) > 0 && holes_.any_in(thread.since_ns, until_ns)) ++thread.unsure;
+    const bool unsure = holes_.any_in(thread.since_ns, until_ns);
     // At the end, a thread that is awake waits for a CPU.
-    const bool awake = goes_on && woken_ns != 0;
-    SchedSpans& spans = thread.state == SchedState::runnable  ? thread.preempted
+    const bool awake = goes_on && woken_ns != 0 && !is_runnable;
+    SchedSpans& spans = is_runnable                           ? thread.preempted
                         : thread.state == SchedState::blocked ? thread.blocked
                                                               : thread.slept;
-    add(spans, thread.since_ns, awake ? woken_ns : until_ns, goes_on && !awake);
-    if (thread.state == SchedState::runnable) add(thread.waited, thread.since_ns, until_ns, goes_on);
+    add(spans, thread.since_ns, awake ? woken_ns : until_ns, unsure, goes_on && !awake);
+    if (is_runnable) add(thread.waited, thread.since_ns, until_ns, unsure, goes_on);
     if (thread.state == SchedState::blocked) add_to_lane(thread.since_ns, woken_ns != 0 ? woken_ns : until_ns);
-    if (thread.state != SchedState::runnable && woken_ns == 0 && !goes_on) ++thread.unknown_wakeups;
+    if (!is_runnable && woken_ns == 0 && !goes_on) ++thread.unknown_wakeups;
   }
   if (woken_ns == 0) return;
-  add(thread.delayed, woken_ns, until_ns, goes_on);
-  if (thread.state != SchedState::runnable) add(thread.waited, woken_ns, until_ns, goes_on);
+  const bool unsure = holes_.any_in(woken_ns, until_ns);
+  add(thread.delayed, woken_ns, until_ns, unsure, goes_on);
+  if (!is_runnable) add(thread.waited, woken_ns, until_ns, unsure, goes_on);
 }
 
 void SchedReplay::on_wakeup(const SchedRecord& record) {
@@ -137,8 +140,7 @@ std::uint32_t SchedReplay::leave(const SchedRecord& record, SchedCpu& cpu, bool 
   SchedThread& thread = threads_[number];
   if (record.name != 0) thread.name = record.name;
   if (record.pid != 0) thread.pid = record.pid;
-  if (shown_part(since_ns, record.time_ns) > 0 && holes_.any_on(record.cpu, since_ns, record.time_ns)) ++thread.unsure;
-  add(thread.run, since_ns, record.time_ns);
+  add(thread.run, since_ns, record.time_ns, holes_.any_on(record.cpu, since_ns, record.time_ns), false);
   if (waits_ != nullptr) waits_->stops(number, record.time_ns);  // when it got the CPU is not known
   thread.state = state_behind(record.state);
   thread.since_ns = record.time_ns;
@@ -198,7 +200,7 @@ void SchedReplay::finish() {
   }
   for (SchedThread& thread : threads_) {
     if (thread.state == SchedState::running)
-      add(thread.run, thread.since_ns, end_ns_, true);
+      add(thread.run, thread.since_ns, end_ns_, holes_.any_on(thread.cpu, thread.since_ns, end_ns_), true);
     else if (thread.state != SchedState::ended)
       end_off_cpu(thread, end_ns_, true);
   }

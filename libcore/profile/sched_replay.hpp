@@ -28,6 +28,7 @@ struct SchedSpans {
   std::uint64_t count = 0, total_ns = 0, longest_ns = 0;
   EventTime longest_begin_ns = 0;
   bool longest_goes_on = false;  // at the end of the time that is shown
+  std::uint64_t unsure = 0;      // how many are across a hole, in which the state can have changed
 };
 
 struct SchedThread {
@@ -40,7 +41,6 @@ struct SchedThread {
   SchedSpans slept;                   // state S and all others, with the wait after the wake-up
   SchedSpans delayed;                 // from its wake-up until it ran, where the wake-up is recorded
   SchedSpans waited;                  // for a CPU: preempted or delayed
-  std::uint64_t unsure = 0;           // stretches across a hole
   std::uint64_t unknown_wakeups = 0;  // it ran after it had slept or was blocked, and no wake-up is recorded
 
   // Now.
@@ -95,7 +95,7 @@ class SchedReplay {
   void get_cpu(const SchedRecord& record, SchedCpu& cpu);
   void forget(std::uint32_t cpu, std::uint32_t number);
   void end_off_cpu(SchedThread& thread, EventTime until_ns, bool goes_on);
-  void add(SchedSpans& spans, EventTime from_ns, EventTime until_ns, bool goes_on = false) const;
+  void add(SchedSpans& spans, EventTime from_ns, EventTime until_ns, bool unsure, bool goes_on) const;
   [[nodiscard]] std::uint64_t shown_part(EventTime from_ns, EventTime until_ns) const;
   void add_to_lane(EventTime from_ns, EventTime until_ns);
 

@@ -217,7 +217,7 @@ TEST_F(SchedTest, MissingSwitchesAreUnknownTime) {
   EXPECT_EQ(thread(profile, 10).run.total_ns, 1000U);
   EXPECT_EQ(thread(profile, 10).waited.count + thread(profile, 10).slept.count, 0U);
   EXPECT_EQ(thread(profile, 11).run.total_ns, 0U);
-  EXPECT_EQ(thread(profile, 10).unsure + thread(profile, 11).unsure, 0U);
+  EXPECT_EQ(thread(profile, 10).run.unsure, 0U);
 }
 
 // A thread can have run in a hole.
@@ -229,8 +229,8 @@ TEST_F(SchedTest, ATimeAcrossAHoleIsUnsure) {
   Sidecar sidecar;
   sidecar.holes.push_back({"sched", 1, 4000, 5000, 7});
   const SchedProfile profile = read({.sidecar = &sidecar});
-  EXPECT_EQ(thread(profile, 10).unsure, 1U) << "off the CPUs in the hole of another one";
-  EXPECT_EQ(thread(profile, 11).unsure, 0U) << "it ran on a CPU without a hole";
+  EXPECT_EQ(thread(profile, 10).waited.unsure, 1U) << "off the CPUs in the hole of another one";
+  EXPECT_EQ(thread(profile, 11).run.unsure, 0U) << "it ran on a CPU without a hole";
   EXPECT_EQ(profile.holes.count(), 1U);
   EXPECT_EQ(profile.holes.worst(0, 10'000).first, 1U);
   EXPECT_EQ(profile.holes.worst(4500, 10'000).second, 500U);
@@ -380,7 +380,7 @@ TEST(Sched, HasTheTimesOfASimulatedMachine) {
                                          .delayed = one.delayed.total_ns};
       EXPECT_EQ(mine, machine.times[one.tid]) << one.tid;
       EXPECT_EQ(one.waited.total_ns, mine.preempted + mine.delayed);
-      EXPECT_EQ(one.unsure, 0U);
+      EXPECT_EQ(one.waited.unsure + one.run.unsure, 0U);
     }
     for (const SchedCpu& cpu : profile->cpus) EXPECT_EQ(cpu.breaks, 0U);
   }
