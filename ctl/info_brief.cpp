@@ -67,15 +67,18 @@ std::string info_briefs(const std::vector<Sidecar>& sidecars, const Screen& scre
   return out + end;
 }
 
-std::string info_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most) {
-  const std::string head = head_of(sidecar, screen), end = end_of(sidecar, screen);
-  const std::size_t used = count_lines(head) + count_lines(end);
-  for (const std::string& graph : {metric_part(sidecar, screen), std::string()})
-    for (std::size_t rows = kMostRows; rows > (graph.empty() ? 0U : kRowsBesideGraph - 1); --rows) {
-      const std::string middle = graph + busiest_part(sidecar, screen, rows);
-      if (used + count_lines(middle) <= most) return head + middle + end;
-    }
-  return head + end;
+std::string info_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most, const std::string& changed) {
+  const std::string head = head_of(sidecar, screen), facts = end_of(sidecar, screen);
+  // What changed matters more than the graph.
+  for (const std::string& end : {changed + facts, facts}) {
+    const std::size_t used = count_lines(head) + count_lines(end);
+    for (const std::string& graph : {metric_part(sidecar, screen), std::string()})
+      for (std::size_t rows = kMostRows; rows > (graph.empty() ? 0U : kRowsBesideGraph - 1); --rows) {
+        const std::string middle = graph + busiest_part(sidecar, screen, rows);
+        if (used + count_lines(middle) <= most) return head + middle + end;
+      }
+  }
+  return head + facts;
 }
 
 }  // namespace flight::ctl

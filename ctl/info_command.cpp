@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ctl/daemon_call.hpp"
+#include "ctl/info_changed.hpp"
 #include "ctl/info_text.hpp"
 #include "ctl/output.hpp"
 #include "ctl/screen.hpp"
@@ -42,13 +43,17 @@ Described describe_all(const Common& common, const std::vector<std::string>& ids
 }
 
 // Whole, or shortened for a terminal.
-std::string info_page(const std::vector<Sidecar>& sidecars, bool all) {
+std::string info_page(const Common& common, const std::vector<Sidecar>& sidecars, bool all) {
   const Screen screen = Screen::here();
   const auto most = all ? std::nullopt : page_lines();
+  // Of several, reading the files would take too long.
+  const ChangedPart changed = sidecars.size() == 1 ? changed_part(common, sidecars.front(), screen) : ChangedPart();
   std::string whole;
-  for (const Sidecar& sidecar : sidecars) whole += (whole.empty() ? "" : "\n") + info_text(sidecar, screen);
+  for (const Sidecar& sidecar : sidecars)
+    whole += (whole.empty() ? "" : "\n") + info_text(sidecar, screen, changed.text);
   if (!most || count_lines(whole) <= *most) return whole;
-  return sidecars.size() == 1 ? info_brief(sidecars.front(), screen, *most) : info_briefs(sidecars, screen, *most);
+  return sidecars.size() == 1 ? info_brief(sidecars.front(), screen, *most, changed.has_paths ? changed.text : "")
+                              : info_briefs(sidecars, screen, *most);
 }
 
 }  // namespace
@@ -60,7 +65,7 @@ int run_info(const Common& common, const std::vector<std::string>& ids, bool all
     const std::string objects = fmt::format("{}", fmt::join(found.texts, ","));
     if (!found.texts.empty()) out = indented(ids.size() > 1 ? "[" + objects + "]" : objects);  // several are an array
   } else if (!found.sidecars.empty()) {
-    out = info_page(found.sidecars, all);
+    out = info_page(common, found.sidecars, all);
   }
   const int code = out.empty() ? kDone : print(stdout, out);
   return found.refusals.empty() ? code : complain(common, found.refusals);

@@ -155,7 +155,7 @@ std::string title_text(const Sidecar& sidecar, const Screen& screen) {
                         0);
 }
 
-std::string info_text(const Sidecar& sidecar, const Screen& screen) {
+std::string info_text(const Sidecar& sidecar, const Screen& screen, const std::string& changed) {
   std::string out;
   if (const std::string who = who_text(sidecar); !who.empty()) out += screen.wrapped(who, 0);
   out += title_text(sidecar, screen);
@@ -169,6 +169,7 @@ std::string info_text(const Sidecar& sidecar, const Screen& screen) {
   out += rings_part(sidecar, screen);
   out += holes_part(sidecar, screen);
   out += warnings_text(sidecar, screen);
+  out += changed;
   return out + "\nto look into it:\n  flightctl report " + screen.cut(sidecar.id, 24) + "\n" +
          command_text(sidecar.path, screen);
 }

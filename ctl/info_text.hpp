@@ -11,11 +11,13 @@
 namespace flight::ctl {
 
 // The trigger and its reason, the metric's graph, the top CPU users then and before; then window, coverage, losses and
-// requesters; at the end the next commands to type.
-[[nodiscard]] std::string info_text(const Sidecar& sidecar, const Screen& screen = Screen());
+// requesters; at the end `changed` (info_changed.hpp) and the next commands to type.
+[[nodiscard]] std::string info_text(const Sidecar& sidecar, const Screen& screen = Screen(),
+                                    const std::string& changed = "");
 // The same page, shortened to `most` lines of 80 columns: the answer, the busiest, the window, the losses, and the
-// messages; at the end the next commands to type.
-[[nodiscard]] std::string info_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most);
+// messages; at the end `changed`, if there is space for it, and the next commands to type.
+[[nodiscard]] std::string info_brief(const Sidecar& sidecar, const Screen& screen, std::size_t most,
+                                     const std::string& changed = "");
 
 // Several snapshots, with as many lines of each as fit into `most` together: the snapshot, why, who, and the messages.
 // Those for which there is no space are counted.

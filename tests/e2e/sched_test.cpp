@@ -128,7 +128,7 @@ TEST_F(SchedulingLong, ShowsWhoRanInstead) {
     const auto& threads = said.at("threads");
     const auto found =
         std::find_if(threads.begin(), threads.end(), [own](const Json& one) { return one.at("tid") == own; });
-    ASSERT_NE(found, threads.end()) << said.dump(2);
+    ASSERT_TRUE(found != threads.end()) << said.dump(2);
     EXPECT_EQ(found->at("comm"), "burner");
     EXPECT_GT(found->at("wait").at("ns").get<std::uint64_t>(), 100'000'000U) << found->dump(2);
     ASSERT_FALSE(found->at("instead").empty()) << found->dump(2);

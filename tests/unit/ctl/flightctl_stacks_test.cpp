@@ -2,7 +2,9 @@
 // flightctl stacks: a call tree with known values, now and before.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "ctl/stacks_text.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
@@ -199,6 +201,43 @@ TEST_F(StacksTest, JsonHasTheSame) {
                                       {"name": "a+0x10", "object": "a", "kind": "user"}])"));
   EXPECT_EQ(said["left_out"], 0);
   EXPECT_FALSE(said["notes"].empty());
+}
+
+// `info` ends with the paths that changed most, if the file can be read in place, and is small.
+TEST_F(StacksTest, InfoHasWhatChangedMost) {
+  bench.backend.sidecar_of = [this](const std::string& id, const SnapshotParameters& parameters) {
+    Sidecar sidecar = full_sidecar(id, data_);
+    sidecar.size_bytes = parameters.reason == "elsewhere" ? 1 : std::filesystem::file_size(data_);
+    sidecar.fired.reset();
+    sidecar.warnings.clear();
+    if (parameters.reason == "large") sidecar.raw_bytes = (32U << 20U) + 1;
+    if (parameters.reason != "alone")
+      sidecar.compared =
+          SidecarCompared{.before_begin_ns = 1 * kSecond, .now_begin_ns = 5 * kSecond, .now_end_ns = 11 * kSecond};
+    return to_json(sidecar);
+  };
+  run_with_a_snapshot();
+  const std::string page = ctl({"info", "1"}).out;
+  EXPECT_THAT(page, HasSubstr("\nchanged most, in CPUs, before and now (`flightctl stacks 1 --diff` has all):\n"
+                              "    0.00 →   0.50  helper → a+0x30\n"
+                              "    0.25 →   0.50  server → a+0x20 → a+0x10\n"
+                              "\nto look into it:\n"));
+  std::string brief = on_terminal({"info", "1"}, {"TERM=dumb"}).out;
+  std::erase(brief, '\r');
+  EXPECT_LT(std::count(brief.begin(), brief.end(), '\n'), 24) << brief;
+  EXPECT_THAT(brief, AllOf(HasSubstr("  helper → a+0x30\n"), HasSubstr("top processes:")));
+
+  for (const auto& [reason, why] : {std::pair("large", "32.0M without compression, more than 32.0M"),
+                                    std::pair("elsewhere", "the file cannot be read in its place")}) {
+    ASSERT_EQ(ctl({"snapshot", "--reason", reason}).code, 0);
+    std::string said = ctl({"info"}).out;
+    std::replace(said.begin(), said.end(), '\n', ' ');
+    EXPECT_THAT(said, AllOf(HasSubstr("What changed most is not read here: "), HasSubstr(why),
+                            HasSubstr("--diff` shows it"), Not(HasSubstr("helper →"))));
+  }
+  ASSERT_EQ(ctl({"snapshot", "--reason", "alone"}).code, 0);
+  EXPECT_THAT(ctl({"info"}).out, Not(HasSubstr("hanged most")));
+  EXPECT_THAT(ctl({"info", "1", "2"}).out, Not(HasSubstr("hanged most"))) << "of several, no file is read";
 }
 
 TEST(StacksText, AChainIsCutInItsMiddle) {
