@@ -140,7 +140,7 @@ def library_include_fault(module, path, target):
 def text_files(root):
     """(path relative to root, lines) of every text file in the tree; built and hidden-cache folders left out."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(d for d in folders if d not in (".git", ".cache", "__pycache__")
+        folders[:] = sorted(d for d in folders if d not in (".git", ".cache", "__pycache__", "node_modules")
                             and not (folder == root and d.startswith("build")))
         for name in sorted(names):
             if name == ".git":  # of a worktree: it names the repository

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the payload that libcore/export/page_payload.cpp writes: gzip of one line of JSON, and behind it columns of
+// numbers, each a LEB128 varint. Names have been made printable by the writer; texts of the sidecar have not.
+
+// What a terminal or a browser could take for more than a character: as printable() in libcore/base/text.hpp.
+const misleading = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
+export const printable = (text) => text.replace(misleading, '?');
+
+function cleaned(value) {
+  if (typeof value === 'string') return printable(value);
+  if (Array.isArray(value)) return value.map(cleaned);
+  if (value === null || typeof value !== 'object') return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [printable(key), cleaned(item)]));
+}
+
+const kPieceChars = 1 << 20;  // a multiple of 4: each piece is whole
+
+function bytesOfBase64(text) {
+  const pieces = [];
+  for (let at = 0; at < text.length; at += kPieceChars) {
+    const chars = atob(text.slice(at, at + kPieceChars));
+    const bytes = new Uint8Array(chars.length);
+    for (let i = 0; i < chars.length; ++i) bytes[i] = chars.charCodeAt(i);
+    pieces.push(bytes);
+  }
+  return new Blob(pieces);
+}
+
+// The gzip file, and what is in it.
+export async function unpack(base64) {
+  const packed = bytesOfBase64(base64.trim());
+  const stream = packed.stream().pipeThrough(new DecompressionStream('gzip'));
+  return { packed, bytes: new Uint8Array(await new Response(stream).arrayBuffer()) };
+}
+
+class Columns {
+  constructor(bytes, at) {
+    this.bytes = bytes;
+    this.at = at;
+  }
+  // Exact up to 2^53.
+  next() {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      if (this.at >= this.bytes.length) throw new Error('the payload is cut off');
+      const byte = this.bytes[this.at++];
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  }
+  column(length, Type) {
+    const out = new Type(length);
+    for (let i = 0; i < length; ++i) out[i] = this.next();
+    return out;
+  }
+}
+
+export const kKinds = ['root', 'others', 'task', 'kernel', 'user', 'jit', 'unknown'];
+
+// For each node the event it is of, and the task above it.
+function ofNodes(side) {
+  const { parent, frame } = side.nodes;
+  side.eventOf = new Int32Array(parent.length).fill(-1);
+  side.taskOf = new Uint32Array(parent.length);
+  side.events.forEach((event, i) => { side.eventOf[event.root] = i; });
+  for (let i = 1; i < parent.length; ++i) {
+    if (side.kindOf(frame[i]) === 'root') continue;
+    side.eventOf[i] = side.eventOf[parent[i]];
+    side.taskOf[i] = side.kindOf(frame[i]) === 'task' ? frame[i] : side.taskOf[parent[i]];
+  }
+}
+
+function readSide(head, columns) {
+  const side = { ...head, sidecar: cleaned(head.sidecar), notes: head.notes.map(printable) };
+  side.kindOf = (frame) => kKinds[head.frames.kind[frame]];
+  const parent = new Uint32Array(head.nodes), frame = new Uint32Array(head.nodes);
+  for (let i = 1; i < head.nodes; ++i) parent[i] = i - columns.next();
+  for (let i = 1; i < head.nodes; ++i) frame[i] = columns.next();
+  side.nodes = { parent, frame, kind: Uint8Array.from(frame, (number) => head.frames.kind[number]) };
+  const time = new Float64Array(head.samples);  // ns since the window's begin, ascending
+  let at = 0;
+  for (let i = 0; i < head.samples; ++i) {
+    const step = columns.next();
+    at += i > 0 ? step : step % 2 === 0 ? step / 2 : -(step + 1) / 2;
+    time[i] = at;
+  }
+  side.samples = {
+    time,
+    node: columns.column(head.samples, Uint32Array),
+    thread: columns.column(head.samples, Uint32Array),
+    cpu: columns.column(head.samples, Uint32Array),
+    weight: columns.column(head.samples, Float64Array),
+  };
+  side.begin = 0;
+  side.end = Math.max(0, side.sidecar.window.end_ns - side.sidecar.window.begin_ns);
+  side.wallBegin = Date.parse(side.sidecar.window.begin) || 0;  // in ms
+  ofNodes(side);
+  return side;
+}
+
+// The snapshot, and the one that it is compared with, if there is one.
+export function decode(bytes) {
+  const end = bytes.indexOf(10);
+  if (end < 0) throw new Error('the payload has no head');
+  const head = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
+  if (head.format !== 1) throw new Error(`the payload has the format ${head.format}, not 1`);
+  const columns = new Columns(bytes, end + 1);
+  return head.sides.map((side) => readSide(side, columns));
+}
