@@ -218,6 +218,24 @@ void add_export(CLI::App& app, ExportOptions& options) {
   example(command, "flightctl export latest --format folded -o - | flamegraph.pl > flames.svg");
 }
 
+void add_html(CLI::App& app, HtmlOptions& options) {
+  CLI::App* command = app.add_subcommand("html", "Write a page that shows a snapshot in a browser");
+  command->add_option("ID", options.id, "a number from the list, or latest; default: latest")
+      ->type_name("")
+      ->check(check_id);
+  command->add_option("--against", options.against, "compare it with this snapshot, the one before")
+      ->type_name("ID")
+      ->check(check_id);
+  add_output(command, options.output,
+             "write to FILE; - is stdout; default: the snapshot's name with .html in the current directory");
+  command->add_flag("--open", options.open, "then open it with xdg-open");
+  command->callback([&options] {
+    if (options.against == options.id) throw CLI::ValidationError("--against", "'" + options.id + "' is given twice");
+    if (options.open && options.output.path == "-") throw CLI::ValidationError("--open", "stdout cannot be opened");
+  });
+  example(command, "flightctl -H web3 html latest --open");
+}
+
 void add_ids(CLI::App* command, std::vector<std::string>& ids) {
   command->add_option("ID", ids, "numbers from the list, or latest")->type_name("")->required()->check(check_id);
   example(command, fmt::format("flightctl {} 12 13", command->get_name()));
@@ -297,6 +315,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_diff(app, line.diff);
   add_sched(app, line.sched);
   add_export(app, line.exporting);
+  add_html(app, line.html);
   add_ids(app.add_subcommand("remove", "Delete snapshots, also pinned ones")->alias("rm"), line.ids);
   add_ids(app.add_subcommand("pin", "Protect snapshots from automatic deletion"), line.ids);
   add_ids(app.add_subcommand("unpin", "Allow automatic deletion of these snapshots again"), line.ids);

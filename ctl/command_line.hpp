@@ -22,6 +22,7 @@ struct CommandLine {
   DiffOptions diff;
   SchedOptions sched;
   ExportOptions exporting;
+  HtmlOptions html;
   std::vector<std::string> info_ids, get_ids;  // none: latest
   std::vector<std::string> help_of;            // a command and its subcommand
   OutputFile get_output;

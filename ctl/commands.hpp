@@ -50,6 +50,13 @@ struct ExportOptions {
   OutputFile output;
 };
 
+// `against`: the id of another snapshot; empty: none. `open`: with xdg-open.
+struct HtmlOptions {
+  std::string id = "latest", against;
+  OutputFile output;
+  bool open = false;
+};
+
 // As typed: names or patterns, numbers, times.
 struct StacksOptions {
   std::string id = "latest";
@@ -90,6 +97,7 @@ enum class GetForm { file, bundle, plain };
 [[nodiscard]] int run_diff(const Common& common, const DiffOptions& options);
 [[nodiscard]] int run_sched(const Common& common, const SchedOptions& options);
 [[nodiscard]] int run_export(const Common& common, const ExportOptions& options);
+[[nodiscard]] int run_html(const Common& common, const HtmlOptions& options);
 [[nodiscard]] int run_remove(const Common& common, const std::vector<std::string>& ids);
 [[nodiscard]] int run_pin(const Common& common, const std::vector<std::string>& ids, bool pinned);
 [[nodiscard]] int run_vacuum(const Common& common, bool dry_run);

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "ctl/export_labels.hpp"
+#include "ctl/exported_file.hpp"
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
 #include "ctl/profiled.hpp"
 #include "ctl/screen.hpp"
-#include "libcore/base/files.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/control/messages.hpp"
 #include "libcore/export/firefox.hpp"
@@ -22,12 +22,9 @@
 #include "libcore/json/value.hpp"
 #include "libcore/profile/folded.hpp"
 #include "libcore/profile/profile.hpp"
-#include "libcore/store/names.hpp"
 
 namespace flight::ctl {
 namespace {
-
-using WriteBytes = std::function<Result<void>(std::span<const std::byte> bytes)>;
 
 std::string_view suffix_of(const ExportOptions& options) {
   return options.format == "pprof" ? ".pb.gz" : options.format == "firefox" ? ".firefox.json.gz" : ".folded";
@@ -47,17 +44,6 @@ struct ReadForExport {
   std::size_t event = 0;
   std::string others;  // the other events that have samples; printable
 };
-
-// The snapshot's name in the current directory.
-Result<std::string> place_of_export(const Sidecar& sidecar, const ExportOptions& options) {
-  if (!options.output.path.empty()) return options.output.path;
-  const auto name = parse_snapshot_name(sidecar.path.substr(sidecar.path.rfind('/') + 1));
-  if (!name)
-    return flight::fail(std::errc::bad_message,
-                        "flightd calls the snapshot '{}', which is not a snapshot name; use -o FILE",
-                        printable(sidecar.path));
-  return own_place(name->stem() + std::string(suffix_of(options)), options.output);
-}
 
 std::string other_events(const SnapshotProfile& profile, std::size_t event) {
   const auto totals = profile.tree.totals();
@@ -132,16 +118,6 @@ PprofFacts pprof_facts(const Profiled& snapshot, const SnapshotProfile& profile,
   return out;
 }
 
-Result<void> write_export(const std::string& where, const std::function<Result<void>(const WriteBytes&)>& make) {
-  return write_target(where, [&](int to) {
-    return make([&](std::span<const std::byte> bytes) -> Result<void> {
-      if (auto written = write_patiently(to, bytes); !written)
-        return wrap(written.error(), "{}", where == "-" ? "stdout" : where);
-      return {};
-    });
-  });
-}
-
 int print_result(const Common& common, const std::string& where, const SnapshotProfile& profile, std::size_t event,
                  const std::vector<std::string>& notes) {
   if (!common.json) {
@@ -166,13 +142,13 @@ int run_export(const Common& common, const ExportOptions& options) {
   if (!labels) return complain(common, kUsageError, labels.error().what, kUsage);
   const auto snapshot = open_profiled(common, options.id);
   if (!snapshot) return complain(common, snapshot.error());
-  const auto where = place_of_export(snapshot->sidecar, options);
+  const auto where = place_of_export(snapshot->sidecar, options.output, suffix_of(options));
   if (!where) return failed(where.error());
   KeptSamples kept(*labels);
   const auto taken = read_for_export(*snapshot, options, *labels, kept);
   if (!taken) return complain_of_profile(common, taken.error());
   const std::vector<std::string> notes = notes_of_export(*snapshot, *taken, kept, options);
-  const auto written = write_export(*where, [&](const WriteBytes& write) -> Result<void> {
+  const auto written = write_exported(*where, [&](const WriteBytes& write) -> Result<void> {
     if (options.format == "pprof")
       return write_pprof(taken->profile, taken->event, kept.stacks, pprof_facts(*snapshot, taken->profile, notes),
                          write);

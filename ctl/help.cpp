@@ -33,8 +33,8 @@ Subcommands:
   snapshot, record       write the recent past to a file; go on from there
   list, info (show)      list the snapshots; show what they contain
   stacks, diff, sched    show the call tree; compare two; show who waited
-  report, export, get    run perf report on it; write it for viewers; copy it
-  pin, unpin             protect snapshots from deletion; allow it again
+  report, html, export   run perf report; show it in a browser, or other viewers
+  get, pin, unpin        copy it; protect it from deletion; allow that again
   remove (rm), vacuum    delete snapshots; delete what is over the budget
   status, doctor         show what flightd does; check what this machine lacks
   triggers, fire         show what takes snapshots; fire an external trigger

@@ -74,6 +74,7 @@ int run(const CLI::App& app, const CommandLine& line) {
   if (app.got_subcommand("diff")) return run_diff(line.common, line.diff);
   if (app.got_subcommand("sched")) return run_sched(line.common, line.sched);
   if (app.got_subcommand("export")) return run_export(line.common, line.exporting);
+  if (app.got_subcommand("html")) return run_html(line.common, line.html);
   if (app.got_subcommand("vacuum")) return run_vacuum(line.common, line.dry_run);
   if (app.got_subcommand("remove")) return run_remove(line.common, line.ids);
   if (app.got_subcommand("pin")) return run_pin(line.common, line.ids, true);

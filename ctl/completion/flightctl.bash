@@ -91,6 +91,7 @@ _flightctl_value() {
     --layout) _flightctl_offer file directory ;;
     --format) _flightctl_offer folded pprof firefox ;;
     --labels) _flightctl_offer thread tid cpu ;;
+    --against) _flightctl_ids ;;
     --trigger) _flightctl_triggers; _flightctl_offer manual signal stop broker-lost record ;;
     --unit | -u) _flightctl_units ;;
     --since | --until) _flightctl_offer now today yesterday ;;
@@ -116,6 +117,7 @@ _flightctl_options() {
     sched) _flightctl_offer --since --until -n ;;
     diff) _flightctl_offer --unit --comm --thread --cpu --event --inverted --shares -u -n ;;
     export) _flightctl_offer --format --labels --event --output --force -o -f ;;
+    html) _flightctl_offer --against --open --output --force -o -f ;;
     fire) _flightctl_offer --reason ;;
     vacuum) _flightctl_offer --dry-run ;;
   esac
@@ -125,12 +127,12 @@ _flightctl_options() {
 _flightctl_words() {
   case "$1" in
     "")
-      _flightctl_offer status doctor snapshot record list info show get report stacks diff sched export remove rm pin unpin triggers fire vacuum pause \
+      _flightctl_offer status doctor snapshot record list info show get report stacks diff sched export html remove rm pin unpin triggers fire vacuum pause \
         resume reload config monitor bridge help
       ;;
     help) if [ "${#typed[@]}" = 0 ]; then _flightctl_words ""; fi ;;
     diff) if [ "${#typed[@]}" -lt 2 ]; then _flightctl_ids; fi ;;
-    report | stacks | sched | export) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
+    report | stacks | sched | export | html) if [ "${#typed[@]}" = 0 ]; then _flightctl_ids; fi ;;
     get | info | show | remove | rm | pin | unpin) _flightctl_ids ;;
     config) if [ "${#typed[@]}" = 0 ]; then _flightctl_keys; fi ;;
     fire) if [ "${#typed[@]}" = 0 ]; then _flightctl_triggers external; fi ;;
@@ -157,7 +159,7 @@ _flightctl() {
     word=${COMP_WORDS[i]}
     case "$word" in
       --host | -H | --socket | --reason | --last | --since | --until | --post | --capture | --output | -o | --trigger | --unit | -u | -n | --perf | \
-        --past | --for | --max-size | --switch-size | --layout | --channel | --stop | --format | --labels | --event | --comm | --thread | --cpu)
+        --past | --for | --max-size | --switch-size | --layout | --channel | --stop | --format | --labels | --event | --comm | --thread | --cpu | --against)
         if [ "${COMP_WORDS[i + 1]}" = "=" ]; then i=$((i + 1)); fi
         i=$((i + 1))
         if [ "$word" = --host ] || [ "$word" = -H ]; then host=${COMP_WORDS[i]-}; fi

@@ -357,7 +357,7 @@ TEST_F(FlightctlTest, TheHelpOfACommandFitsOnAScreen) {
   for (const char* command :
        {"snapshot", "record", "list",    "info",   "get",    "report", "remove", "pin",      "unpin",
         "status",   "doctor", "vacuum",  "pause",  "resume", "reload", "config", "triggers", "fire",
-        "bridge",   "help",   "monitor", "export", "stacks", "diff",   "sched"}) {
+        "bridge",   "help",   "monitor", "export", "stacks", "diff",   "sched",  "html"}) {
     std::istringstream help(ctl({command, "--help"}).out);
     std::size_t rows = 0;
     for (std::string line; std::getline(help, line); ++rows) EXPECT_LE(columns(line), 80U) << command << ": " << line;

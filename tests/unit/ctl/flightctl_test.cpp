@@ -22,9 +22,10 @@ using testing::Not;
 TEST_F(FlightctlTest, HelpAndVersionAreNoErrors) {
   const Outcome help = bare({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* word : {"status", "snapshot", "record", "list",   "info",   "get",    "remove",   "pin",   "unpin",
-                           "pause",  "resume",   "report", "vacuum", "reload", "config", "triggers", "fire",  "monitor",
-                           "doctor", "bridge",   "help",   "export", "stacks", "--json", "--socket", "--host"})
+  for (const char* word :
+       {"status", "snapshot", "record", "list",   "info",   "get",    "remove",   "pin",      "unpin",
+        "pause",  "resume",   "report", "vacuum", "reload", "config", "triggers", "fire",     "monitor",
+        "doctor", "bridge",   "help",   "export", "stacks", "html",   "--json",   "--socket", "--host"})
     EXPECT_THAT(help.out, HasSubstr(word));
   EXPECT_THAT(bare({"snapshot", "--help"}).out, AllOf(HasSubstr("--last"), HasSubstr("--capture"), HasSubstr("-o")));
   EXPECT_EQ(bare({"snapshot", "--help"}).code, 0);
