@@ -195,6 +195,29 @@ TEST_F(ProfileOfASnapshotLong, ExportsHaveEachSampleAndNoAddressOfTheKernel) {
   EXPECT_TRUE(daemon_.stop());
 }
 
+// The page has its profile as base64 of gzip, whose head is one line of JSON.
+TEST_F(ProfileOfASnapshotLong, ThePageHasEachSampleAndNoAddressOfTheKernel) {
+  const std::string symbols = run({"grep", "-m1", " T _stext$", "/proc/kallsyms"}).out;
+  ASSERT_GT(symbols.size(), 16U) << symbols;
+  constexpr std::size_t kHexDigits = 11, kDecimalDigits = 13;  // of 16 and of 20: the rest is an offset
+  const std::string hex = symbols.substr(0, kHexDigits);
+  const std::string decimal = std::to_string(std::strtoull(symbols.substr(0, 16).c_str(), nullptr, 16));
+  const std::string file = folder_ / "scratch/page.html";
+  const Outcome written = daemon_.ctl({"html", "latest", "-o", file});
+  ASSERT_EQ(written.exit_status, 0) << written.text();
+  const std::string take = fmt::format(
+      "sed -n 's|.*<script id=\"payload\" type=\"text/plain\">\\([^<]*\\)</script>.*|\\1|p' {} | base64 -d | zcat",
+      file);
+  const std::string content = run({"bash", "-c", take}).out;
+  ASSERT_GT(content.size(), 1000U);
+  for (const std::string& address : {hex, decimal.substr(0, kDecimalDigits), std::string("\xff\xff\xff\xff\x01")})
+    EXPECT_EQ(content.find(address), std::string::npos) << address;
+  const Json head = Json::parse(content.substr(0, content.find('\n')), nullptr, false);
+  ASSERT_TRUE(head.is_object());
+  EXPECT_EQ(head.at("sides").at(0).at("samples"), samples());
+  EXPECT_TRUE(daemon_.stop());
+}
+
 TEST_F(ProfileOfASnapshotLong, IsWhatTheCommandsShow) {
   const Outcome folded = daemon_.ctl({"export", "latest", "--format", "folded", "-o", "-"});
   EXPECT_EQ(folded.exit_status, 0) << folded.text();

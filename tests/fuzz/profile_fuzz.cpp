@@ -2,8 +2,11 @@
 // The profile of a perf.data file of anybody's, and its exports. Files of programs are not read: FunctionTable has
 // unwind's ELF reader, and tests of its own. Its seeds are those of perfdata.
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "libcore/export/firefox.hpp"
+#include "libcore/export/page.hpp"
 #include "libcore/export/pprof.hpp"
 #include "libcore/profile/folded.hpp"
 #include "libcore/profile/joined.hpp"
@@ -18,7 +21,7 @@ constexpr std::uint64_t kMostExpanded = 16U << 20U;
 volatile std::size_t written_bytes = 0;
 
 void export_all(const flight::SnapshotProfile& profile, const flight::LabelledStacks& stacks,
-                const flight::TimedSamples& samples) {
+                const flight::TimedSamples& samples, const flight::PageSamples& page_samples) {
   const auto write = [](std::span<const std::byte> bytes) -> flight::Result<void> {
     written_bytes = written_bytes + bytes.size();
     return {};
@@ -26,6 +29,12 @@ void export_all(const flight::SnapshotProfile& profile, const flight::LabelledSt
   const std::size_t event = flight::main_event(profile);
   if (!flight::write_pprof(profile, event, stacks, {}, write)) std::abort();
   if (!flight::write_firefox(profile, event, samples, {}, {}, write)) std::abort();
+  const flight::Sidecar sidecar;
+  const std::vector<std::string> notes;
+  const flight::PageSide side{
+      .profile = profile, .event = event, .samples = page_samples, .sidecar = sidecar, .notes = notes};
+  const std::vector<flight::PageSide> sides(2, side);
+  if (!flight::write_page_payload(sides, write)) std::abort();
   const auto folded = flight::write_folded(profile, event, [](std::string_view lines) -> flight::Result<void> {
     written_bytes = written_bytes + lines.size();
     return {};
@@ -51,10 +60,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::uint64_t passed_on = 0;
   flight::LabelledStacks stacks({.thread = true, .tid = true, .cpu = true}, 1000, 100);
   flight::TimedSamples samples(10'000, 100);
+  flight::PageSamples page_samples(10'000, 100);
   order.each = [&](const flight::CountedSample& sample) {
     ++passed_on;
     stacks.add(sample);
     samples.add(sample);
+    page_samples.add(sample);
   };
   order.most_expanded_bytes = kMostExpanded;
   const auto profile = flight::SnapshotProfile::read(*file, order);
@@ -68,6 +79,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto sched =
       flight::SchedProfile::read(*file, {.most_records = 1000, .limits = {.most_expanded_bytes = kMostExpanded}});
   if (sched && sched->rows.size() > sched->threads.size()) std::abort();
-  export_all(*profile, stacks, samples);
+  page_samples.arrange();
+  export_all(*profile, stacks, samples, page_samples);
   return 0;
 }
