@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The steps of a snapshot by name, in order, for the test that kills flightd after each of them; then those that only a
 // part of a recording has, which also takes the steps of a snapshot's commit. In flightd-steps
-// (FLIGHT_STEPS), the process stops after the step in the environment variable FLIGHT_STOP_AFTER; in flightd,
-// after_step() does nothing. A new step is added here and called at its place.
+// (FLIGHT_STEPS, only for steps.cpp), the process stops after the step in the environment variable FLIGHT_STOP_AFTER;
+// in flightd, after_step() does nothing. A new step is added here and called at its place.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <string_view>
-#ifdef FLIGHT_STEPS
-#include <csignal>
-#include <cstdlib>
-#endif
 
 namespace flight {
 
@@ -49,11 +45,6 @@ inline constexpr std::array<std::string_view, static_cast<std::size_t>(Step::cou
     "sidecar_written",  "sidecar_synced", "sidecar_named", "data_named",     "folder_synced", "answered",
     "kallsyms_written", "kallsyms_named", "part_made",     "part_described", "part_tidied"};
 
-inline void after_step([[maybe_unused]] Step step) {
-#ifdef FLIGHT_STEPS
-  const char* wanted = std::getenv("FLIGHT_STOP_AFTER");
-  if (wanted != nullptr && kStepNames.at(static_cast<std::size_t>(step)) == wanted) std::raise(SIGSTOP);
-#endif
-}
+void after_step(Step step);
 
 }  // namespace flight

@@ -47,17 +47,17 @@ class Source {
   EventTime time_ns_ = kAtEnd;
 };
 
-struct Entry {
+struct HeapEntry {
   EventTime time_ns;
   std::size_t source;
 };
 // A heap with the oldest on top; for equal times the source that was added first.
-bool later(const Entry& a, const Entry& b) {
+bool later(const HeapEntry& a, const HeapEntry& b) {
   return a.time_ns != b.time_ns ? a.time_ns > b.time_ns : a.source > b.source;
 }
 // The top has become later: moves it down to its place. Half the cost of std::pop_heap and std::push_heap.
-void sink_top(std::vector<Entry>& heap) {
-  const Entry sinking = heap.front();
+void sink_top(std::vector<HeapEntry>& heap) {
+  const HeapEntry sinking = heap.front();
   std::size_t at = 0;
   for (;;) {
     std::size_t child = 2 * at + 1;
@@ -81,7 +81,7 @@ Result<void> merge_records(const Selection& selection, std::span<const std::byte
   sources.emplace_back(tracker_log);
   for (const RingSelection& ring : selection.rings) sources.emplace_back(ring);
 
-  std::vector<Entry> heap;
+  std::vector<HeapEntry> heap;
   for (std::size_t i = 0; i < sources.size(); ++i)
     if (sources[i].time_ns() != kAtEnd) heap.push_back({sources[i].time_ns(), i});
   std::make_heap(heap.begin(), heap.end(), later);

@@ -118,7 +118,7 @@ void describe_host(Sidecar& out, const SnapshotOrder& order, const RecordingFact
 }
 
 // The result of one window.
-struct Part {
+struct WrittenPart {
   Selection selection;
   TrackerExport sideband;
   KernelWindow kernel;
@@ -128,9 +128,9 @@ struct Part {
 };
 
 // Writes the requested window, or as much of its newest part as fits.
-Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
-                        const SnapshotOutput& output, const TrackerQuery& tracker, WorkerPool& workers,
-                        StreamMemory& memory, const OnProgress& progress) {
+Result<WrittenPart> write_part(const SnapshotOrder& order, const RecordingFacts& recording, const CaptureFacts& capture,
+                               const SnapshotOutput& output, const TrackerQuery& tracker, WorkerPool& workers,
+                               StreamMemory& memory, const OnProgress& progress) {
   WindowRequest window = order.window;
   EventTime wanted_begin_ns = 0;
   std::vector<WalkedRing> walked;
@@ -139,7 +139,7 @@ Result<Part> write_part(const SnapshotOrder& order, const RecordingFacts& record
     if (attempt == 1)
       walked = walk_rings(capture.staging.images(), recording.manifest, recording.channel_rings, recording.events,
                           capture.frozen_ns, workers);
-    Part part;
+    WrittenPart part;
     part.selection = select_from(
         std::move(walked), recording.manifest, recording.channel_rings, recording.events, window, capture.frozen_ns,
         capture.blackouts, workers,
