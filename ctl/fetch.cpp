@@ -23,7 +23,7 @@ constexpr std::size_t kFetchBytes = 256U << 10U;
 
 // The name comes from the daemon: root's flightctl creates only files with a snapshot's name, in the current
 // directory.
-Result<std::string> own_name(const RemoteFile& remote, const OutputFile& target) {
+Result<std::string> name_for(const RemoteFile& remote, const OutputFile& target) {
   if (!name_of(remote))
     return fail(std::errc::bad_message, "flightd calls the snapshot '{}', which is not a snapshot name; use -o FILE",
                 printable(remote.name));
@@ -137,7 +137,7 @@ Answer<std::string> fetch(const Common& common, const std::string& id, const Out
   if (auto file = check_place(target); !file) return failed(file.error());
   auto remote = open_remote(common, id, SnapshotFile::data);
   if (!remote) return tl::unexpected(remote.error());
-  auto where = target.path.empty() ? own_name(*remote, target) : Result<std::string>(target.path);
+  auto where = target.path.empty() ? name_for(*remote, target) : Result<std::string>(target.path);
   if (!where) return failed(where.error());
   auto copied = write_target(*where, [&](int to) {
     return read_remote(*remote, [&](std::span<const std::byte> bytes) -> Result<void> {

@@ -18,7 +18,7 @@ std::string seconds_text(double seconds) {
   return format_duration(std::chrono::nanoseconds(static_cast<std::int64_t>(bounded * 1e9)));
 }
 
-std::string rate_text(double per_second) {
+std::string events_per_second(double per_second) {
   return per_second < 100 ? fmt::format("{:.1f}", per_second) : fmt::format("{:.0f}", per_second);
 }
 
@@ -31,7 +31,7 @@ std::string channels_text(const Status& status, const Screen& screen) {
     const std::string most = seconds_text(channel.history_max_seconds);
     bool first = true;
     for (const StatusEvent& event : channel.events) {
-      rows.push_back({first ? channel.name : "", event.event, rate_text(event.per_second),
+      rows.push_back({first ? channel.name : "", event.event, events_per_second(event.per_second),
                       bytes_text(event.bytes_per_second), first ? least : "", first ? most : ""});
       first = false;
     }

@@ -21,7 +21,7 @@ constexpr mode_t kSnapshotsMode = 0770;
 constexpr mode_t kFolderMode = 0755;  // STATE and RUNTIME
 constexpr mode_t kLockMode = 0600;
 
-struct Folder {
+struct OpenFolder {
   UniqueFd fd;
   std::string path;
   struct stat info {};
@@ -33,15 +33,15 @@ bool is_fixed(int error_number) {
 }
 
 // Makes the directory itself, never its parents: a mistyped path is an error, not a new tree.
-Result<Folder> open_folder(int parent, const std::string& name, const std::string& path, mode_t mode) {
+Result<OpenFolder> open_folder(int parent, const std::string& name, const std::string& path, mode_t mode) {
   if (::mkdirat(parent, name.c_str(), mode) != 0 && errno != EEXIST) {
     const int why = errno;
     if (why == ENOENT)
       return sys_error(why, "create directory {}: its parent directory is missing; create it, or select another", path);
     return sys_error(why, "create directory {}", path);
   }
-  Folder out{.fd = UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
-             .path = path};
+  OpenFolder out{.fd = UniqueFd(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)),
+                 .path = path};
   if (!out.fd && (errno == ENOTDIR || errno == ELOOP)) {
     // Only root's own link may be a mistake. Another one may be a trap.
     struct stat info {};
@@ -55,7 +55,7 @@ Result<Folder> open_folder(int parent, const std::string& name, const std::strin
   return out;
 }
 
-Result<bool> is_empty(const Folder& folder) {
+Result<bool> is_empty(const OpenFolder& folder) {
   auto entries = Directory::open_at(folder.fd.get(), ".", folder.path);
   if (!entries) return propagate(entries.error());
   bool empty = true;
@@ -69,7 +69,7 @@ Result<bool> is_empty(const Folder& folder) {
 
 // Root changes the owner only of a directory that belongs to flightd: /run or /tmp, given by mistake, would become
 // inaccessible to all other programs.
-Result<void> check_ours(const Folder& folder, const Identity& identity) {
+Result<void> check_ours(const OpenFolder& folder, const Identity& identity) {
   if (::geteuid() != 0) {
     if (::faccessat(folder.fd.get(), ".", W_OK | X_OK, AT_EACCESS) == 0 || errno == EROFS) return {};
     return sys_error(errno, "directory {} is not writable for {}", folder.path, identity.user);
@@ -87,7 +87,7 @@ Result<void> check_ours(const Folder& folder, const Identity& identity) {
       folder.path, shared ? "all users may write to it" : "it contains other files");
 }
 
-std::string locked_by_another(int lock, const Folder& folder, std::string_view option) {
+std::string locked_by_another(int lock, const OpenFolder& folder, std::string_view option) {
   const auto holder = lock_holder(lock);
   if (!holder)
     return fmt::format(
@@ -117,7 +117,7 @@ bool is_owner(const struct stat& info, const Owner& owner) {
 // from starting. The mode is also corrected on a lock of an older flightd. The directory belongs to that user, who may
 // have linked another file there: a file with other hard links is not changed, and root changes none of another owner.
 // A lock that needs no change may have other links: `cp -al` makes a backup of hard links.
-Result<void> make_private(int file, const Folder& folder, const Identity& identity) {
+Result<void> make_private(int file, const OpenFolder& folder, const Identity& identity) {
   struct stat info {};
   if (::fstat(file, &info) != 0) return sys_error(errno, "stat {}/{}", folder.path, kLockName);
   if (!S_ISREG(info.st_mode))
@@ -141,7 +141,7 @@ Result<void> make_private(int file, const Folder& folder, const Identity& identi
 }
 
 // Only after locking: the lock of a running flightd stays unchanged.
-Result<void> give_lock(int file, const Folder& folder, const Identity& identity) {
+Result<void> give_lock(int file, const OpenFolder& folder, const Identity& identity) {
   struct stat info {};
   const Owner owner = lock_owner(identity);
   if (::geteuid() != 0 || (::fstat(file, &info) == 0 && is_owner(info, owner))) return {};
@@ -152,7 +152,7 @@ Result<void> give_lock(int file, const Folder& folder, const Identity& identity)
 
 // O_RDONLY for STATE: a file that is open for writing would prevent a read-only remount. RUNTIME's has the pid, and is
 // in memory. O_NONBLOCK: a FIFO must not block root's start.
-Result<UniqueFd> open_lock(const Folder& folder, int access) {
+Result<UniqueFd> open_lock(const OpenFolder& folder, int access) {
   const int flags = access | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   UniqueFd file(::openat(folder.fd.get(), kLockName, flags | O_CREAT, kLockMode));
   if (!file && is_fixed(errno)) file = UniqueFd(::openat(folder.fd.get(), kLockName, (flags & ~O_ACCMODE) | O_RDONLY));
@@ -172,7 +172,7 @@ struct LockKind {
 constexpr LockKind kStateLock{.access = O_RDONLY, .option = "--state-dir", .may_be_full = false};
 constexpr LockKind kRuntimeLock{.access = O_RDWR, .option = "--runtime-dir", .may_be_full = true};
 
-Result<UniqueFd> take_lock(const Folder& folder, const LockKind& kind, const Identity& identity,
+Result<UniqueFd> take_lock(const OpenFolder& folder, const LockKind& kind, const Identity& identity,
                            std::vector<std::string>& warnings) {
   auto file = open_lock(folder, kind.access);
   const auto unlocked = [&](std::string_view why) {
@@ -210,7 +210,7 @@ Result<UniqueFd> take_lock(const Folder& folder, const LockKind& kind, const Ide
 }
 
 // `not_given`: set if the owner could not be changed; null: nobody asks.
-Result<void> give(const Folder& folder, mode_t mode, const Identity& identity, std::vector<std::string>& warnings,
+Result<void> give(const OpenFolder& folder, mode_t mode, const Identity& identity, std::vector<std::string>& warnings,
                   std::string* not_given = nullptr) {
   const int fd = folder.fd.get();
   const bool root = ::geteuid() == 0;
