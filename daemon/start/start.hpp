@@ -4,9 +4,6 @@
 // can make the next one (start_wait.hpp). Main thread only.
 #pragma once
 
-#include <sysexits.h>
-
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +13,7 @@
 #include "daemon/lifecycle.hpp"
 #include "daemon/options.hpp"
 #include "daemon/start/broker_process.hpp"
+#include "daemon/start/configured.hpp"
 #include "daemon/units/folder_answers.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/spare_descriptors.hpp"
@@ -23,23 +21,6 @@
 #include "libcore/config/config_reader.hpp"
 
 namespace flight::daemon {
-
-inline constexpr int kFailed = 1;
-inline constexpr int kBadConfig = EX_CONFIG;  // fails again until the configuration is corrected
-
-struct StartFailure {
-  Error error;
-  int status = kFailed;  // of a flightd that was started by hand
-};
-
-// The configuration, as far as it can be checked without privileges.
-struct Configured {
-  Config config;
-  std::vector<PlannedWorker> workers;
-};
-// Waits at most `patience` for its files.
-[[nodiscard]] tl::expected<Configured, StartFailure> configure(ConfigReader& reader,
-                                                               std::chrono::milliseconds patience);
 
 struct Start {
   const Options& options;
