@@ -32,13 +32,13 @@ constexpr int kTaken = 0;
 constexpr int kNothing = 1;
 constexpr int kRefused = 2;
 
-class Folder {
+class SocketFolder {
  public:
-  Folder() {
+  SocketFolder() {
     std::string name = std::filesystem::temp_directory_path() / "flight-manager-XXXXXX";
     path_ = ::mkdtemp(name.data());
   }
-  ~Folder() { std::filesystem::remove_all(path_); }
+  ~SocketFolder() { std::filesystem::remove_all(path_); }
   std::string operator/(const char* name) const { return path_ + "/" + name; }
 
  private:
@@ -77,7 +77,7 @@ int taken_in_child(const std::vector<int>& handed) {
 }
 
 TEST(InheritedSocket, TakesTheOneThatListens) {
-  Folder folder;
+  SocketFolder folder;
   const UniqueFd socket = bound(SOCK_STREAM, folder / "control");
   ASSERT_EQ(::listen(socket.get(), 1), 0);
   EXPECT_EQ(taken_in_child({socket.get()}), kTaken);
@@ -86,7 +86,7 @@ TEST(InheritedSocket, TakesTheOneThatListens) {
 TEST(InheritedSocket, NothingWasHandedDown) { EXPECT_EQ(taken_in_child({}), kNothing); }
 
 TEST(InheritedSocket, RefusesWhatIsNone) {
-  Folder folder;
+  SocketFolder folder;
   const UniqueFd listening = bound(SOCK_STREAM, folder / "control");
   ASSERT_EQ(::listen(listening.get(), 1), 0);
   const UniqueFd mute = bound(SOCK_STREAM, folder / "mute");
@@ -128,7 +128,7 @@ class WatchdogTest : public testing::Test {
     }
     ASSERT_EQ(errno, EAGAIN);
   }
-  Folder folder_;
+  SocketFolder folder_;
   UniqueFd manager_ = bound(SOCK_DGRAM, folder_ / "notify");
   boost::asio::io_context loop_;
   std::uint64_t passes_ = 1;

@@ -8,7 +8,7 @@
 namespace flight {
 namespace {
 
-constexpr std::uint64_t kSampled = 1, kSideband = 2;  // ids
+constexpr std::uint64_t kSampledId = 1, kSidebandId = 2;  // ids
 
 struct Line {
   std::uint32_t type = 0, tid = 0;
@@ -28,7 +28,7 @@ class Exits : public testing::Test {
     append_exit(log_, {.pid = tid, .ppid = 1, .tid = tid, .ptid = 1, .time_ns = time_ns}, trailer(tid, time_ns));
   }
   void sample(std::uint32_t tid, EventTime time_ns, std::size_t ring = 0) {
-    rings_[ring].add_sample(time_ns, tid, kSampled);
+    rings_[ring].add_sample(time_ns, tid, kSampledId);
     pids_.insert(tid);
   }
   std::optional<RecordBuffer> run() {
@@ -54,7 +54,7 @@ class Exits : public testing::Test {
 
  private:
   static Trailer trailer(std::uint32_t tid, EventTime time_ns) {
-    return {.pid = tid, .tid = tid, .time_ns = time_ns, .id = kSideband};
+    return {.pid = tid, .tid = tid, .time_ns = time_ns, .id = kSidebandId};
   }
   EventTable events_ = made_events(2);
   std::vector<MadeRing> rings_ = std::vector<MadeRing>(2);
