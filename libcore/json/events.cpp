@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 namespace flight::json {
 namespace {
@@ -79,6 +80,16 @@ class Forward final : public nlohmann::json_sax<Library> {
   Outcome& outcome_;
 };
 
+// As Library::sax_parse(), which can also read binary formats: it would bring their readers into each program, once for
+// each type of iterator.
+template <typename Iterator>
+bool run_parser(Iterator begin, Iterator end, Forward& to, bool with_comments) {
+  using Input = decltype(nlohmann::detail::input_adapter(begin, end));
+  nlohmann::detail::parser<Library, Input> parser(nlohmann::detail::input_adapter(begin, end), nullptr,
+                                                  /*allow_exceptions=*/true, with_comments);
+  return parser.sax_parse(&to);
+}
+
 // For the library a NUL is the end of the text. The rest must not be ignored.
 Outcome without_nul(Outcome outcome, std::string_view text) {
   const std::size_t nul = outcome.complete ? text.find('\0') : std::string_view::npos;
@@ -91,7 +102,7 @@ Outcome without_nul(Outcome outcome, std::string_view text) {
 Outcome read_events(std::string_view text, Events& events) {
   Outcome outcome;
   Forward forward(events, outcome);
-  outcome.complete = Library::sax_parse(text, &forward);
+  outcome.complete = run_parser(text.data(), text.data() + text.size(), forward, /*with_comments=*/false);
   return without_nul(std::move(outcome), text);
 }
 
@@ -100,8 +111,8 @@ Outcome read_commented_events(std::string_view text, Events& events, int& line) 
   Forward forward(events, outcome);
   LineCount lines(line);
   outcome.complete =
-      Library::sax_parse(CountingIterator(text.data(), &lines), CountingIterator(text.data() + text.size(), &lines),
-                         &forward, Library::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+      run_parser(CountingIterator(text.data(), &lines), CountingIterator(text.data() + text.size(), &lines), forward,
+                 /*with_comments=*/true);
   return without_nul(std::move(outcome), text);
 }
 
