@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // flightd: from the command line to a running daemon (start/run.hpp), or to the check of its configuration. It includes
-// none of the daemon's objects: with CLI11, of options.cpp, they would be the slowest part of a build.
+// none of the daemon's objects, which other files of a unity build have read.
 #include <malloc.h>
 #include <unistd.h>
 
