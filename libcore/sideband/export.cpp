@@ -101,6 +101,25 @@ std::unordered_set<std::uint32_t> tids_of(const ProcessTable& table, const std::
   return out;
 }
 
+// As in TrackerExport, of `wanted`.
+std::vector<TrackerExport::EarlyFork> early_forks(const ProcessTable& at_begin, const ProcessTable& table,
+                                                  const std::unordered_set<std::uint32_t>& wanted, EventTime from_ns) {
+  std::vector<TrackerExport::EarlyFork> out;
+  std::unordered_set<std::uint32_t> seen = wanted;
+  std::vector<std::uint32_t> next(wanted.begin(), wanted.end());
+  while (!next.empty()) {
+    const std::uint32_t pid = next.back();
+    next.pop_back();
+    const auto replayed = at_begin.of(pid);
+    for (const Incarnation& process : replayed.empty() ? table.of(pid) : replayed) {
+      if (process.origin != Origin::kFork || process.parent == 0 || process.start_ns < from_ns) continue;
+      out.push_back({.pid = pid, .parent = process.parent, .time_ns = process.start_ns});
+      if (seen.insert(process.parent).second) next.push_back(process.parent);
+    }
+  }
+  return out;
+}
+
 // Threads without a name, of processes with samples. A scan inside the window has left a note there.
 class UnnamedThreads {
  public:
@@ -159,10 +178,14 @@ TrackerExport export_of(const RecordLog& log, const ProcessTable& table, const K
   const std::uint64_t without_maps = replay(at_begin, log, table, before, wanted);
   KernelTable kernel_at_begin = kernel;
   kernel_at_begin.forget(begin_ns);
-  for (const RecordLog::Entry& entry : before)
-    if (!concerns_processes(entry)) kernel_at_begin.apply(log.record(entry));
-
   TrackerExport out;
+  for (const RecordLog::Entry& entry : before) {
+    if (concerns_processes(entry)) continue;
+    kernel_at_begin.apply(log.record(entry));
+    if (entry.type == PERF_RECORD_CGROUP) out.cgroup_made_ns = std::max(out.cgroup_made_ns, entry.time_ns);
+  }
+  out.early_forks = early_forks(at_begin, table, wanted, begin_ns - std::min(begin_ns, kShortLivedNs));
+
   BuildIds build_ids;
   kernel_at_begin.append_cgroups(out.prologue);
   ProcessWriter writer(begin_ns, end_ns, out.prologue, &build_ids, order.most_bytes, &out.mapped_ns);

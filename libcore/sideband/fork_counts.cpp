@@ -9,7 +9,6 @@
 namespace flight {
 namespace {
 
-constexpr EventTime kShortLivedNs = 1'000'000'000;
 constexpr int kMostAncestors = 16;
 
 // The lives in the log, as far as it was read, on top of those in the table. A number is used again: who forked a
@@ -79,21 +78,26 @@ class RecentLives {
 
 }  // namespace
 
-void ForkCounts::count(Slice& slice, const Forker& forker) {
-  for (Forker& known : slice)
-    if (known.pid == forker.pid && known.comm == forker.comm) {
-      known.count += forker.count;
+void ForkCounts::count(Slice& slice, const Row& row) {
+  for (Row& known : slice)
+    if (known.pid == row.pid && known.comm == row.comm) {
+      known.count += row.count;
+      known.by_copies += row.by_copies;
       return;
     }
-  if (slice.size() < kMaxForkers || forker.pid == 0) {
-    slice.push_back(forker);
+  if (slice.size() < kMaxForkers || row.pid == 0) {
+    slice.push_back(row);
   } else {
-    count(slice, {.pid = 0, .comm = {}, .count = forker.count});
+    count(slice, {.pid = 0, .comm = {}, .count = row.count + row.by_copies});
   }
 }
 
-void ForkCounts::add(EventTime time_ns, std::uint32_t pid, const Comm& comm) {
-  count(slices_[time_ns - time_ns % width_ns_], {.pid = pid, .comm = comm, .count = 1});
+void ForkCounts::add(EventTime time_ns, const Forker& forker) {
+  Slice& slice = slices_[time_ns - time_ns % width_ns_];
+  if (forker.shell != 0)
+    count(slice, {.pid = forker.shell, .comm = forker.shell_comm, .by_copies = 1});
+  else
+    count(slice, {.pid = forker.pid, .comm = forker.comm, .count = 1});
   if (slices_.size() > kMaxSlices) widen();
 }
 
@@ -101,7 +105,7 @@ void ForkCounts::widen() {
   width_ns_ *= 2;
   std::map<EventTime, Slice> wider;
   for (const auto& [begin_ns, slice] : slices_)
-    for (const Forker& forker : slice) count(wider[begin_ns - begin_ns % width_ns_], forker);
+    for (const Row& row : slice) count(wider[begin_ns - begin_ns % width_ns_], row);
   slices_ = std::move(wider);
 }
 
@@ -112,20 +116,27 @@ void ForkCounts::forget(EventTime before_ns) {
 std::vector<ForkCount> ForkCounts::all() const {
   std::vector<ForkCount> out;
   for (const auto& [begin_ns, slice] : slices_)
-    for (const Forker& forker : slice)
-      out.push_back({begin_ns, begin_ns + width_ns_, forker.pid, forker.comm, forker.count});
+    for (const Row& row : slice) {
+      const EventTime end_ns = begin_ns + width_ns_;
+      if (row.count > 0) out.push_back({begin_ns, end_ns, row.pid, row.comm, row.count});
+      if (row.by_copies > 0) out.push_back({begin_ns, end_ns, 0, Comm{}, row.by_copies, row.pid, row.comm});
+    }
   return out;
 }
 
-Forker forker_of(std::uint32_t pid, EventTime time_ns, const FindForker& find) {
+Forker forker_of(std::uint32_t pid, EventTime time_ns, const FindForker& find, const MayMove& may_move) {
   std::optional<ForkerLife> life = find(pid, time_ns);
+  Forker out{.pid = pid, .comm = life ? life->comm : Comm{}};
   for (int i = 0; i < kMostAncestors && life && time_ns - std::min(time_ns, life->start_ns) < kShortLivedNs; ++i) {
     const auto parent = find(life->parent, life->start_ns);
     if (!parent || (!life->copied && parent->comm != life->comm) || life->parent == pid) break;
+    if (may_move(life->start_ns, time_ns)) break;
     pid = life->parent;
     life = parent;
+    out.shell = pid;
+    out.shell_comm = life->comm;
   }
-  return {.pid = pid, .comm = life ? life->comm : Comm{}};
+  return out;
 }
 
 std::optional<ForkerLife> forker_in(const ProcessTable& table, std::uint32_t pid, EventTime time_ns) {
@@ -139,12 +150,17 @@ std::optional<ForkerLife> forker_in(const ProcessTable& table, std::uint32_t pid
   return std::nullopt;
 }
 
-std::vector<ForkCount> forks_in(const RecordLog& log, const ProcessTable& table, EventTime begin_ns, EventTime end_ns) {
+std::vector<ForkCount> forks_in(const RecordLog& log, const ProcessTable& table, const Gaps& gaps, EventTime made_ns,
+                                EventTime begin_ns, EventTime end_ns) {
   std::vector<ForkCount> out;
   RecentLives lives(table);
   const FindForker find = [&](std::uint32_t pid, EventTime time_ns) { return lives.find(pid, time_ns); };
+  const MayMove may_move = [&](EventTime from_ns, EventTime to_ns) {
+    return made_ns >= from_ns || gaps.between(from_ns, to_ns);
+  };
   for (const RecordLog::Entry& entry : log.entries()) {
     if (entry.time_ns > end_ns) break;
+    if (entry.type == PERF_RECORD_CGROUP) made_ns = std::max(made_ns, entry.time_ns);
     if (entry.type == PERF_RECORD_COMM) {
       if (const auto comm = parse_comm(log.record(entry))) lives.comm(*comm, entry.time_ns);
       continue;
@@ -163,8 +179,8 @@ std::vector<ForkCount> forks_in(const RecordLog& log, const ProcessTable& table,
     // flightd's own records, from a scan or a checkpoint, have no event id.
     const auto trailer = parse_trailer(log.record(entry));
     if (entry.time_ns >= begin_ns && trailer && trailer->id != 0) {
-      const Forker forker = forker_of(task->ppid, entry.time_ns, find);
-      out.push_back({entry.time_ns, entry.time_ns, forker.pid, forker.comm, 1});
+      const Forker forker = forker_of(task->ppid, entry.time_ns, find, may_move);
+      out.push_back({entry.time_ns, entry.time_ns, forker.pid, forker.comm, 1, forker.shell, forker.shell_comm});
     }
     lives.fork(*task);
   }

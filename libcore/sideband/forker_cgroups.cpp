@@ -14,19 +14,26 @@ namespace {
 struct Unsampled {
   std::uint32_t pid = 0;
   std::uint64_t count = 0;
-  const ForkCount* first = nullptr;
+  EventTime first_ns = ~EventTime{0};
+  Comm comm{};
   bool one_name = true;
 };
 
 std::vector<Unsampled> forkers(const TrackerExport& window, const std::unordered_set<std::uint32_t>& sampled) {
   std::unordered_map<std::uint32_t, Unsampled> by_pid;
-  for (const ForkCount& one : window.forks) {
-    if (one.pid == 0 || sampled.contains(one.pid)) continue;
-    Unsampled& found = by_pid[one.pid];
-    found.pid = one.pid;
+  const auto add = [&](const ForkCount& one, std::uint32_t pid, const Comm& comm) {
+    if (pid == 0 || sampled.contains(pid)) return;
+    Unsampled& found = by_pid[pid];
+    if (found.pid == 0) found.comm = comm;
+    found.pid = pid;
     found.count += one.count;
-    if (found.first == nullptr || one.begin_ns < found.first->begin_ns) found.first = &one;
-    found.one_name = found.one_name && found.first->comm == one.comm;
+    // A slice's begin is inexact.
+    found.first_ns = std::min(found.first_ns, std::max(one.begin_ns, one.end_ns));
+    found.one_name = found.one_name && found.comm == comm;
+  };
+  for (const ForkCount& one : window.forks) {
+    add(one, one.pid, one.comm);
+    add(one, one.shell, one.shell_comm);
   }
   std::vector<Unsampled> out;
   for (const auto& [pid, found] : by_pid)
@@ -46,10 +53,9 @@ void read_forker_cgroups(TrackerExport& window, const std::unordered_set<std::ui
     ProcessInfo now;
     if (!read_process(forker.pid, now, root) || now.cgroup.empty()) continue;
     if (now.cgroup == "/.." || now.cgroup.starts_with("/../")) continue;  // outside of this cgroup namespace
-    const EventTime first_ns = std::max(forker.first->begin_ns, forker.first->end_ns);  // a slice's begin is inexact
     const EventTime started_ns = clock.event_at_boottime(now.started_boottime_ns);
-    const Comm& comm = forker.first->comm;
-    if (started_ns > first_ns + kStartToleranceNs || is_lost_comm(comm) || now.comm != name_of(comm)) continue;
+    const Comm& comm = forker.comm;
+    if (started_ns > forker.first_ns + kStartToleranceNs || is_lost_comm(comm) || now.comm != name_of(comm)) continue;
     window.forker_cgroups[forker.pid].path = std::move(now.cgroup);
   }
 }

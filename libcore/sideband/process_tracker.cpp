@@ -96,7 +96,6 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   const EventTime forgotten_ns = horizon_ns - std::min(horizon_ns, state_->limits.dying_ns);
   state_->table.forget(forgotten_ns);
   state_->kernel.forget(horizon_ns);
-  state_->gaps.forget(forgotten_ns);
   state_->evicted.forget(forgotten_ns);
   state_->evicted_maps.forget(forgotten_ns);
   state_->living.forget(forgotten_ns);
@@ -110,6 +109,7 @@ void ProcessTracker::fold(EventTime horizon_ns) {
   const auto end = std::lower_bound(entries.begin(), entries.end(), horizon_ns,
                                     [](const auto& entry, EventTime time) { return entry.time_ns < time; });
   state_->fold_front(static_cast<std::size_t>(end - entries.begin()), false);
+  state_->gaps.forget(forgotten_ns);  // the forks above needed them
   state_->forks.forget(horizon_ns);
   state_->shrink();
 }
@@ -168,6 +168,12 @@ void ProcessTracker::replay(std::span<const std::byte> records, const TrackerLos
   state_->replaying = true;
   add(records);
   state_->replaying = false;
+  // A checkpoint's state does not say when cgroups were made.
+  for (const RecordLog::Entry& entry : state_->log.entries()) {
+    if (parse_trailer(state_->log.record(entry))->id == 0) continue;
+    state_->made_ns = std::max(state_->made_ns, entry.time_ns);
+    break;
+  }
   state_->evicted.add(losses.evicted_until_ns, losses.evicted);
   state_->evicted_maps.add(losses.evicted_maps_until_ns, losses.evicted_maps);
   state_->known_from_ns = std::max(state_->known_from_ns, losses.known_from_ns);

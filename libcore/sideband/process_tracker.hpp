@@ -115,6 +115,14 @@ struct TrackerExport {
     EventTime since_ns = 0;  // when it was made: before that, the process was in another one, which is not known
   };
   std::unordered_map<std::uint32_t, ForkerCgroup> forker_cgroups;
+  // FORKs that `log` may lack: of processes with samples, of those that fork, and of their ancestors, since
+  // kShortLivedNs before the window.
+  struct EarlyFork {
+    std::uint32_t pid = 0, parent = 0;
+    EventTime time_ns = 0;
+  };
+  std::vector<EarlyFork> early_forks;
+  EventTime cgroup_made_ns = 0;   // when the last cgroup was made whose record is not in `log`
   std::vector<SidebandGap> gaps;  // in the window or shortly before it, ascending
   ForgottenFacts forgotten;       // of this window
   std::uint64_t left_out = 0;     // processes whose mappings were omitted, because they would exceed the limit

@@ -139,6 +139,7 @@ TrackerExport ProcessTracker::State::export_window(View& view, EventTime begin_n
                           .gaps = gaps};
   TrackerExport window = export_of(view.log(), table, kernel, order);
   window.forks = forks_between(view.log(), begin_ns, end_ns);
+  window.cgroup_made_ns = std::max(window.cgroup_made_ns, made_ns);
   window.forgotten.images = images.since(begin_ns);
   window.forgotten.threads = threads.since(begin_ns);
   window.forgotten.replaced = replaced.since(begin_ns);

@@ -109,6 +109,7 @@ bool ProcessTracker::State::take_note(std::span<const std::byte> record) {
       return true;
     case NoteKind::cgroups:
       kernel.add_forgotten_cgroups(note->count);
+      made_ns = std::max(made_ns, time_ns);
       return true;
   }
   return true;  // of a later flightd
@@ -153,10 +154,11 @@ void ProcessTracker::State::count_fork(const RecordLog::Entry& entry) {
   const auto record = log.record(entry);
   const auto task = parse_task(record);
   if (!task || task->pid != task->tid || parse_trailer(record)->id == 0) return;
-  const Forker forker = forker_of(task->ppid, entry.time_ns, [this](std::uint32_t pid, EventTime time_ns) {
-    return forker_in(table, pid, time_ns);
-  });
-  forks.add(entry.time_ns, forker.pid, forker.comm);
+  const FindForker find = [this](std::uint32_t pid, EventTime time_ns) { return forker_in(table, pid, time_ns); };
+  const MayMove may_move = [this](EventTime from_ns, EventTime to_ns) {
+    return made_ns >= from_ns || gaps.between(from_ns, to_ns);
+  };
+  forks.add(entry.time_ns, forker_of(task->ppid, entry.time_ns, find, may_move));
   newest_fork_ns = std::max(newest_fork_ns, entry.time_ns);
 }
 
@@ -164,7 +166,7 @@ std::vector<ForkCount> ProcessTracker::State::forks_between(const RecordLog& rec
                                                             EventTime end_ns) const {
   std::vector<ForkCount> out = forks.all();
   std::erase_if(out, [&](const ForkCount& one) { return one.end_ns <= begin_ns || one.begin_ns > end_ns; });
-  const auto recent = forks_in(records, table, begin_ns, end_ns);
+  const auto recent = forks_in(records, table, gaps, made_ns, begin_ns, end_ns);
   out.insert(out.end(), recent.begin(), recent.end());
   return out;
 }
@@ -178,6 +180,7 @@ void ProcessTracker::State::fold_front(std::size_t count_records, bool early) {
     table.apply(record, entry.time_ns);
     if (const std::uint64_t gone = table.take_replaced(); early) replaced.add(entry.time_ns, gone);
     kernel.apply(record);
+    if (entry.type == PERF_RECORD_CGROUP) made_ns = std::max(made_ns, entry.time_ns);
     if (++done % kBoundEvery == 0) shrink();
   }
   if (count_records > 0) folded_ns = std::max(folded_ns, log.entries()[count_records - 1].time_ns);

@@ -49,6 +49,7 @@ struct ProcessTracker::State {
   EventTime known_from_ns = 0, forks_from_ns = 0;  // as in TrackerLosses
   EventTime newest_fork_ns = 0;                    // among those in `forks`
   EventTime folded_ns = 0;                         // the newest record that left the log
+  EventTime made_ns = 0;                           // the newest of them that says that a cgroup was made
   EventTime drained_ns = 0;                        // as in add(); 0: unknown
   EventTime newest_ns = 0;                         // of all records written by the kernel
   bool replaying = false;

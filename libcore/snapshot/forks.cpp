@@ -7,11 +7,12 @@
 #include <tuple>
 #include <utility>
 
+#include "libcore/snapshot/who_forked.hpp"
+
 namespace flight {
 namespace {
 
 constexpr std::size_t kForkersNamed = 5;
-constexpr std::uint32_t kNotKnown = UINT32_MAX;  // instead of Life::process
 
 struct Stretch {
   EventTime begin_ns = 0, end_ns = 0;
@@ -88,25 +89,6 @@ std::map<Key, Total> totals(const ByUnit<Key>& by_unit) {
   return out;
 }
 
-// The process that made these forks: the only one that had the pid at that time, or the one with this name.
-const Lives::Life* forker_of(const ForkCount& forks, std::uint32_t comm, const Lives& lives) {
-  const std::uint32_t first = lives.number_at(forks.pid, forks.begin_ns);
-  const std::uint32_t last = lives.number_at(forks.pid, std::max(forks.begin_ns, forks.end_ns));
-  const Lives::Life* out = nullptr;
-  for (std::uint32_t number = first; number <= last; ++number) {
-    const Lives::Life* life = lives.find(forks.pid, number);
-    if (life == nullptr || life->begin_ns > std::max(forks.begin_ns, forks.end_ns)) continue;
-    if (first != last && life->comm != comm) continue;
-    if (out != nullptr) return nullptr;
-    out = life;
-  }
-  return out;
-}
-
-EventTime middle_of(const ForkCount& forks) {
-  return forks.begin_ns + (std::max(forks.begin_ns, forks.end_ns) - forks.begin_ns) / 2;
-}
-
 SidecarForker forker_row(std::string name, std::uint32_t pid, std::uint32_t unit, const Lives& lives) {
   SidecarForker out{.name = std::move(name), .pid = pid};
   out.unit = lives.unit(unit).label;
@@ -114,31 +96,16 @@ SidecarForker forker_row(std::string name, std::uint32_t pid, std::uint32_t unit
   return out;
 }
 
-Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const UnitTimes& units,
-             const InheritedUnits& inherited, Lives& lives, Sum& all) {
+Sums sums_of(const Stretches& stretches, const TrackerExport& sideband, const WhoForked& who, Lives& lives, Sum& all) {
   Sums out;
   for (const ForkCount& forks : sideband.forks) {
     const Sum sum = stretches.of(forks);
     if (sum.window == 0) continue;
     all.add(sum);
-    const std::uint32_t comm = lives.comm_id(forks.comm);
-    auto [program, kernel] = lives.forker(forks.pid, comm);
-    std::uint32_t unit = Lives::kUnitUnknown, process = kNotKnown;
-    if (const Lives::Life* life = forker_of(forks, comm, lives)) {
-      program = life->program;
-      kernel = life->kernel;
-      process = life->process;
-      unit = units.at(forks.pid, process, middle_of(forks));
-    } else if (const auto cgroup = sideband.forker_cgroups.find(forks.pid); cgroup != sideband.forker_cgroups.end() &&
-                                                                            forks.begin_ns >= cgroup->second.since_ns &&
-                                                                            !lives.is_sampled(forks.pid)) {
-      unit = lives.unit_of_path(cgroup->second.path);
-    } else if (forks.begin_ns == forks.end_ns && !lives.is_sampled(forks.pid)) {
-      unit = inherited.at(forks.pid, forks.begin_ns);
-    }
-    out.programs[{program, unit}].add(sum);
-    const NamedBy named_by = is_lost_comm(forks.comm) ? NamedBy::flightd : kernel ? NamedBy::kernel : NamedBy::process;
-    if (forks.pid != 0) out.processes[{{forks.pid, forks.comm, process, named_by}, unit}].add(sum);
+    const ForkedBy by = who.made(forks, lives);
+    out.programs[{by.program, by.unit}].add(sum);
+    const NamedBy named_by = is_lost_comm(by.comm) ? NamedBy::flightd : by.kernel ? NamedBy::kernel : NamedBy::process;
+    if (by.pid != 0) out.processes[{{by.pid, by.comm, by.process, named_by}, by.unit}].add(sum);
   }
   return out;
 }
@@ -158,7 +125,7 @@ RankedForks rank_forks(const Selection& selection, const TrackerExport& sideband
   SidecarForks& out = ranked.sidecar;
   out.complete = Stretches::is_whole(stretches.window, sideband);
   Sum all;
-  const Sums sums = sums_of(stretches, sideband, unit_times, inherited, lives, all);
+  const Sums sums = sums_of(stretches, sideband, WhoForked(sideband, unit_times, inherited), lives, all);
   stretches.fill(out.all, all);
 
   std::map<std::uint32_t, Sum> units;

@@ -16,7 +16,6 @@ namespace flight {
 namespace {
 
 constexpr int kMostAncestors = 64;
-constexpr std::uint32_t kNoSamples = UINT32_MAX;            // instead of Life::process
 constexpr std::string_view kManagersScope = "/init.scope";  // of systemd, for the system and for each user
 
 }  // namespace
@@ -38,12 +37,13 @@ void InheritedUnits::read_log() {
     const auto type = load<perf_event_header>(record.data()).type;
     if (type == PERF_RECORD_FORK) {
       const auto task = parse_task(record);
-      if (task && task->pid == task->tid && task->pid != task->ppid)
-        forks_.push_back({.pid = task->pid, .parent = task->ppid, .time_ns = task->time_ns});
+      if (task && task->pid == task->tid && task->pid != task->ppid) note_fork(task->pid, task->ppid, task->time_ns);
     } else if (type == PERF_RECORD_CGROUP) {
       if (const auto trailer = parse_trailer(record)) made_.push_back(trailer->time_ns);
     }
   }
+  for (const TrackerExport::EarlyFork& fork : sideband_->early_forks)
+    if (fork.pid != fork.parent) note_fork(fork.pid, fork.parent, fork.time_ns);
   std::sort(forks_.begin(), forks_.end(),
             [](const Fork& a, const Fork& b) { return std::tie(a.pid, a.time_ns) < std::tie(b.pid, b.time_ns); });
   std::sort(made_.begin(), made_.end());
@@ -52,8 +52,11 @@ void InheritedUnits::read_log() {
 void InheritedUnits::read_units(std::span<const Contribution> all) {
   for (const Contribution& one : all) {
     const Lives::Life* life = lives_->find(one.pid, one.process);
-    sampled_.push_back(
-        {.pid = one.pid, .process = one.process, .unit = one.unit, .begin_ns = life != nullptr ? life->begin_ns : 0});
+    sampled_.push_back({.pid = one.pid,
+                        .process = one.process,
+                        .unit = one.unit,
+                        .begin_ns = life != nullptr ? life->begin_ns : 0,
+                        .newest_ns = one.tally != nullptr ? one.tally->newest_ns : 0});
   }
   std::sort(sampled_.begin(), sampled_.end(), [](const Sampled& a, const Sampled& b) {
     return std::tie(a.pid, a.process, a.unit) < std::tie(b.pid, b.process, b.unit);
@@ -61,22 +64,50 @@ void InheritedUnits::read_units(std::span<const Contribution> all) {
   std::size_t kept = 0;
   for (const Sampled& one : sampled_) {
     Sampled* last = kept > 0 ? &sampled_[kept - 1] : nullptr;
-    if (last == nullptr || last->pid != one.pid || last->process != one.process)
+    if (last == nullptr || last->pid != one.pid || last->process != one.process) {
       sampled_[kept++] = one;
-    else if (last->in_several || last->unit != one.unit)
-      last->unit = Lives::kUnitUnknown, last->in_several = true;
+      continue;
+    }
+    last->newest_ns = std::max(last->newest_ns, one.newest_ns);
+    if (last->in_several || last->unit != one.unit) last->unit = Lives::kUnitUnknown, last->in_several = true;
   }
   sampled_.resize(kept);
 }
 
 void InheritedUnits::find_movers() {
-  for (const Sampled& one : sampled_) {
+  for (Sampled& one : sampled_) {
     if (one.begin_ns == 0) continue;
     const auto ancestor = ancestor_of(one.pid, one.begin_ns);
     const bool is_elsewhere =
         one.in_several || (one.unit != Lives::kUnitUnknown && ancestor && one.unit != ancestor->unit);
     if (ancestor && is_elsewhere) movers_.emplace(ancestor->pid, ancestor->process);
+    one.is_moved = ancestor && one.in_several;
   }
+  for (const auto& [pid, forker] : forkers_) {
+    const auto ancestor = ancestor_of(pid, UINT64_MAX);
+    if (ancestor && forker.unit != Lives::kUnitUnknown && forker.unit != ancestor->unit)
+      movers_.emplace(ancestor->pid, ancestor->process);
+  }
+  // A copy that moves its children does what its shell does.
+  for (const ForkCount& forks : sideband_->forks) {
+    if (forks.pid == 0 || forks.shell == 0) continue;
+    const Sampled* copy = sampled_at(forks.pid, forks.begin_ns).sampled;
+    if (!movers_.contains({forks.pid, copy != nullptr ? copy->process : kNoSamples})) continue;
+    const Sampled* shell = sampled_at(forks.shell, forks.begin_ns).sampled;
+    movers_.emplace(forks.shell, shell != nullptr ? shell->process : kNoSamples);
+  }
+  doubt_their_children();
+}
+
+void InheritedUnits::doubt_their_children() {
+  std::vector<Sampled*> children;
+  for (Sampled& one : sampled_) {
+    if (one.begin_ns == 0 || one.unit == Lives::kUnitUnknown) continue;
+    const auto ancestor = ancestor_of(one.pid, one.begin_ns);
+    if (ancestor && ancestor->unit == one.unit && movers_.contains({ancestor->pid, ancestor->process}))
+      children.push_back(&one);
+  }
+  for (Sampled* one : children) one->certain_until_ns = one->newest_ns;
 }
 
 const InheritedUnits::Fork* InheritedUnits::fork_of(std::uint32_t pid, EventTime until_ns) const {
@@ -96,15 +127,23 @@ const InheritedUnits::Sampled* InheritedUnits::sampled(std::uint32_t pid, std::u
   return found != sampled_.end() && found->pid == pid && found->process == process ? &*found : nullptr;
 }
 
+InheritedUnits::Found InheritedUnits::sampled_at(std::uint32_t pid, EventTime time_ns) const {
+  const Lives::Life* life = lives_->find(pid, lives_->number_at(pid, time_ns));
+  if (life == nullptr) return {};
+  if (life->begin_ns > time_ns) return {.is_other = true};
+  return {.sampled = sampled(pid, life->process)};
+}
+
 std::optional<InheritedUnits::Ancestor> InheritedUnits::ancestor_of(std::uint32_t pid, EventTime time_ns) const {
   for (int i = 0; i < kMostAncestors; ++i) {
     const Fork* fork = fork_of(pid, time_ns);
     if (fork == nullptr) return std::nullopt;
     pid = fork->parent;
     time_ns = fork->time_ns;
-    if (const Lives::Life* life = lives_->find(pid, lives_->number_at(pid, time_ns))) {
-      const Sampled* found = sampled(pid, life->process);
-      if (life->begin_ns > time_ns || found == nullptr || found->unit == Lives::kUnitUnknown) return std::nullopt;
+    if (lives_->is_sampled(pid)) {
+      const Sampled* found = sampled_at(pid, time_ns).sampled;
+      if (found == nullptr || found->unit == Lives::kUnitUnknown || time_ns > found->certain_until_ns)
+        return std::nullopt;
       return Ancestor{.pid = pid, .process = found->process, .unit = found->unit, .forked_ns = time_ns};
     }
     const auto forker = forkers_.find(pid);
@@ -125,9 +164,47 @@ std::uint32_t InheritedUnits::at(std::uint32_t pid, EventTime time_ns) const {
   const auto ancestor = ancestor_of(pid, time_ns);
   if (!ancestor || !passes_its_unit_on(*ancestor)) return Lives::kUnitUnknown;
   const auto made = std::lower_bound(made_.begin(), made_.end(), ancestor->forked_ns);
-  const bool may_be_moved = made != made_.end() && *made <= time_ns;
+  const bool may_be_moved =
+      (made != made_.end() && *made <= time_ns) || sideband_->cgroup_made_ns >= ancestor->forked_ns;
   if (may_be_moved || has_gap(sideband_->gaps, ancestor->forked_ns, time_ns)) return Lives::kUnitUnknown;
   return ancestor->unit;
+}
+
+bool InheritedUnits::was_there(std::uint32_t pid, std::uint32_t process, EventTime time_ns) const {
+  const Sampled* found = sampled(pid, process);
+  return found == nullptr || time_ns <= found->certain_until_ns;
+}
+
+bool InheritedUnits::is_moved(std::uint32_t pid, std::uint32_t process) const {
+  const Sampled* found = sampled(pid, process);
+  return found != nullptr && found->is_moved;
+}
+
+bool InheritedUnits::keeps_its_copies(const Place& shell) const {
+  if (movers_.contains({shell.pid, shell.process})) return false;
+  const Sampled* found = sampled(shell.pid, shell.process);
+  if (found != nullptr && found->in_several) return false;
+  return lives_ == nullptr || !lives_->unit(shell.unit).path.ends_with(kManagersScope);
+}
+
+bool InheritedUnits::is_subshell(std::uint32_t pid, const Place& shell, EventTime time_ns) const {
+  if (!keeps_its_copies(shell)) return false;
+  for (int i = 0; i < kMostAncestors; ++i) {
+    const Fork* fork = fork_of(pid, time_ns);
+    if (fork == nullptr) return false;
+    pid = fork->parent;
+    time_ns = fork->time_ns;
+    if (pid == shell.pid) return true;
+    const Found found = sampled_at(pid, time_ns);
+    if (found.is_other) return false;
+    if (found.sampled != nullptr) {
+      const bool is_elsewhere = found.sampled->unit != shell.unit || time_ns > found.sampled->certain_until_ns;
+      if (is_elsewhere || movers_.contains({pid, found.sampled->process})) return false;
+    } else if (const auto forker = forkers_.find(pid); forker != forkers_.end()) {
+      if (forker->second.unit != shell.unit || movers_.contains({pid, kNoSamples})) return false;
+    }
+  }
+  return false;
 }
 
 }  // namespace flight

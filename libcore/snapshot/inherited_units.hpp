@@ -9,10 +9,13 @@
 // No record says that a process was moved to another cgroup. So nothing is inherited
 //
 //   * from init.scope and the root cgroup: a service manager moves what it forks, before or after;
-//   * from an ancestor that was in several units, or of which another descendant was seen in another unit: it is a
-//     container's runtime or the like;
+//   * from an ancestor that was in several units, or of which another descendant was seen in another unit (a mover): it
+//     is a container's runtime or the like;
 //   * if a cgroup was made since the fork: the process may have been moved there;
 //   * if records were lost since then.
+//
+// A child of a mover that was seen in the mover's unit is there until its newest sample; later it may have been moved.
+// For the same reasons a copy of a process is not taken for its subshell.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +35,25 @@ namespace flight {
 
 class InheritedUnits {
  public:
+  static constexpr std::uint32_t kNoSamples = UINT32_MAX;  // instead of Life::process
+  struct Place {
+    std::uint32_t pid = 0, process = kNoSamples, unit = Lives::kUnitUnknown;
+  };
+
   InheritedUnits() = default;
   // `all`: of the whole window. Keeps references to `sideband` and `lives`.
   InheritedUnits(const TrackerExport& sideband, std::span<const Contribution> all, Lives& lives);
 
   // kUnitUnknown where it is not certain. `pid`: without samples.
   [[nodiscard]] std::uint32_t at(std::uint32_t pid, EventTime time_ns) const;
+  // Whether a process was in the unit of its newest sample until then (UnitTimes::at).
+  [[nodiscard]] bool was_there(std::uint32_t pid, std::uint32_t process, EventTime time_ns) const;
+  // Whether a mover has moved it while it had samples.
+  [[nodiscard]] bool is_moved(std::uint32_t pid, std::uint32_t process) const;
+  // Whether what seem to be subshells of this process are in its unit. Its unit can be unknown.
+  [[nodiscard]] bool keeps_its_copies(const Place& shell) const;
+  // The same for one of them, `pid`, which has no samples and forked at that time.
+  [[nodiscard]] bool is_subshell(std::uint32_t pid, const Place& shell, EventTime time_ns) const;
 
  private:
   struct Fork {
@@ -47,8 +63,10 @@ class InheritedUnits {
   // A process with samples. kUnitUnknown: not known, or in several ones.
   struct Sampled {
     std::uint32_t pid = 0, process = 0, unit = Lives::kUnitUnknown;
-    bool in_several = false;
+    bool in_several = false, is_moved = false;
     EventTime begin_ns = 0;
+    EventTime newest_ns = 0;                  // of its samples
+    EventTime certain_until_ns = UINT64_MAX;  // later it may be elsewhere
   };
   struct Forker {
     std::uint32_t unit = Lives::kUnitUnknown;
@@ -59,10 +77,20 @@ class InheritedUnits {
     EventTime forked_ns = 0;  // its fork that leads to the process
   };
   void read_log();
+  void note_fork(std::uint32_t pid, std::uint32_t parent, EventTime time_ns) {
+    forks_.push_back({.pid = pid, .parent = parent, .time_ns = time_ns});
+  }
   void read_units(std::span<const Contribution> all);
   void find_movers();
+  void doubt_their_children();
   [[nodiscard]] const Fork* fork_of(std::uint32_t pid, EventTime until_ns) const;
   [[nodiscard]] const Sampled* sampled(std::uint32_t pid, std::uint32_t process) const;
+  // The process with samples that had the number then; nullptr: none. `is_other`: they are of a later process.
+  struct Found {
+    const Sampled* sampled = nullptr;
+    bool is_other = false;
+  };
+  [[nodiscard]] Found sampled_at(std::uint32_t pid, EventTime time_ns) const;
   // nullopt: there is none, or its unit is not known.
   [[nodiscard]] std::optional<Ancestor> ancestor_of(std::uint32_t pid, EventTime time_ns) const;
   [[nodiscard]] bool passes_its_unit_on(const Ancestor& ancestor) const;

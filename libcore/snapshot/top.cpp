@@ -287,7 +287,7 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   Lives lives(sideband, sampled, own_pid_namespace);
   Contributions all(selection, manifest, channel_rings, lives);
   std::unordered_set<std::uint32_t> forkers;
-  for (const ForkCount& forks : sideband.forks) forkers.insert(forks.pid);
+  for (const ForkCount& forks : sideband.forks) forkers.insert({forks.pid, forks.shell});
   const UnitTimes units(selection, all.all(), forkers, lives);
   const InheritedUnits inherited(sideband, all.all(), lives);
   RankedForks forks = rank_forks(selection, sideband, units, lives, inherited);

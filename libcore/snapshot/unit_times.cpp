@@ -60,17 +60,21 @@ void UnitTimes::read(const Selection& selection, const std::unordered_set<std::u
     if (life == nullptr) continue;
     std::vector<Since>& units = units_[{source.pid, life->process}];
     const std::uint32_t unit = lives.unit_of(source.cgroup);
-    if (units.empty() || units.back().unit != unit) units.push_back({.time_ns = next.time_ns, .unit = unit});
+    if (units.empty() || units.back().unit != unit)
+      units.push_back({.time_ns = next.time_ns, .newest_ns = next.time_ns, .unit = unit});
+    units.back().newest_ns = next.time_ns;
   }
 }
 
-std::uint32_t UnitTimes::at(std::uint32_t pid, std::uint32_t process, EventTime time_ns) const {
+std::uint32_t UnitTimes::at(std::uint32_t pid, std::uint32_t process, EventTime time_ns, bool is_moved) const {
   const auto found = units_.find({pid, process});
   if (found == units_.end() || found->second.empty()) return Lives::kUnitUnknown;
   const std::vector<Since>& units = found->second;
   const auto after = std::upper_bound(units.begin(), units.end(), time_ns,
                                       [](EventTime time, const Since& since) { return time < since.time_ns; });
-  return after == units.begin() ? after->unit : std::prev(after)->unit;
+  if (after == units.begin()) return after->unit;
+  const Since& last = *std::prev(after);
+  return is_moved && after != units.end() && time_ns > last.newest_ns ? Lives::kUnitUnknown : last.unit;
 }
 
 }  // namespace flight

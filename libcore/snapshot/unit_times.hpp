@@ -27,12 +27,14 @@ class UnitTimes {
   UnitTimes(const Selection& selection, std::span<const Contribution> sorted,
             const std::unordered_set<std::uint32_t>& pids, Lives& lives);
 
-  // That of its newest sample until then, else of its oldest one. `process`: as in Lives.
-  [[nodiscard]] std::uint32_t at(std::uint32_t pid, std::uint32_t process, EventTime time_ns) const;
+  // That of its newest sample until then, else of its oldest one. `process`: as in Lives. `is_moved`: between two
+  // samples in different units it is not known, because the process may do most of its work right after the move.
+  [[nodiscard]] std::uint32_t at(std::uint32_t pid, std::uint32_t process, EventTime time_ns,
+                                 bool is_moved = false) const;
 
  private:
   struct Since {
-    EventTime time_ns = 0;
+    EventTime time_ns = 0, newest_ns = 0;
     std::uint32_t unit = Lives::kUnitUnknown;
   };
   void read(const Selection& selection, const std::unordered_set<std::uint32_t>& movers, Lives& lives);

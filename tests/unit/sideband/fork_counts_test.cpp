@@ -18,9 +18,13 @@ using testing::Pair;
 
 constexpr EventTime kMs = 1'000'000;
 
+std::string forker_text(std::uint32_t pid, const Comm& comm) { return fmt::format("{}[{}]", name_of(comm), pid); }
+
+// For whom they count, as far as the sideband knows.
 std::map<std::string, std::uint64_t> by_forker(const std::vector<ForkCount>& forks) {
   std::map<std::string, std::uint64_t> out;
-  for (const ForkCount& one : forks) out[fmt::format("{}[{}]", name_of(one.comm), one.pid)] += one.count;
+  for (const ForkCount& one : forks)
+    out[one.shell != 0 ? forker_text(one.shell, one.shell_comm) : forker_text(one.pid, one.comm)] += one.count;
   return out;
 }
 
@@ -35,6 +39,22 @@ class Forks : public testing::Test {
   }
   std::map<std::string, std::uint64_t> between(EventTime begin_ns, EventTime end_ns) {
     return by_forker(tracker_.export_window(begin_ns, end_ns, {}).forks);
+  }
+  // "who > its shell" of each; a slice does not say who.
+  std::vector<std::string> made_between(EventTime begin_ns, EventTime end_ns) {
+    std::vector<std::string> out;
+    for (const ForkCount& one : tracker_.export_window(begin_ns, end_ns, {}).forks) {
+      const std::string who = one.pid != 0 ? forker_text(one.pid, one.comm) : "copies";
+      out.push_back(one.shell != 0 ? who + " > " + forker_text(one.shell, one.shell_comm) : who);
+    }
+    return out;
+  }
+  // A subshell of a subshell, and what it forks at `at`.
+  void subshells(EventTime at) {
+    tape_.fork(5 * kSecond, 100, 300);
+    tape_.fork(5 * kSecond + kMs, 300, 301);
+    tape_.fork(at, 301, 302);
+    tracker_.add(tape_.take());
   }
   Tape tape_;
   ProcessTracker tracker_;
@@ -59,6 +79,79 @@ TEST_F(Forks, OfASubshellThatLivesForAMomentCountForTheShell) {
   tracker_.add(tape_.take());
   EXPECT_THAT(between(5 * kSecond, 9 * kSecond),
               ElementsAre(Pair("curl[301]", 1), Pair("sh[100]", 2), Pair("sh[300]", 1)));
+}
+
+// Who has the samples decides whether it is a subshell: so both are kept.
+TEST_F(Forks, HaveTheSubshellAndItsShell) {
+  subshells(5 * kSecond + 9 * kMs);
+  EXPECT_THAT(made_between(5 * kSecond, 6 * kSecond), ElementsAre("sh[100]", "sh[300] > sh[100]", "sh[301] > sh[100]"));
+  tracker_.fold(5 * kSecond + 20 * kMs);
+  EXPECT_THAT(made_between(5 * kSecond, 6 * kSecond), ElementsAre("sh[100]", "copies > sh[100]"));
+  EXPECT_THAT(between(5 * kSecond, 6 * kSecond), ElementsAre(Pair("sh[100]", 3)));
+}
+
+TEST_F(Forks, AreFoldedOverNoMoreThanSixteenCopies) {
+  for (std::uint32_t i = 0; i < 40; ++i) tape_.fork(5 * kSecond + i * kMs, i == 0 ? 100 : 299 + i, 300 + i);
+  tracker_.add(tape_.take());
+  const auto made = made_between(5 * kSecond, 6 * kSecond);
+  ASSERT_EQ(made.size(), 40U);
+  EXPECT_EQ(made[15], "sh[314] > sh[100]");
+  EXPECT_EQ(made[39], "sh[338] > sh[322]");
+}
+
+// Nothing says that a process was moved, but a cgroup that was made since its fork may be the one.
+class ForksMeanwhile : public Forks, public testing::WithParamInterface<bool> {
+ protected:
+  // The window begins where the state ends, if the parameter says that the older records have left the log.
+  void fold_before(EventTime at) {
+    if (GetParam()) tracker_.fold(at);
+  }
+};
+
+TEST_P(ForksMeanwhile, ACgroupWasMadeAreOfTheCopyItself) {
+  tape_.cgroup(5 * kSecond + 5 * kMs, 9, "/system.slice/run-1.scope");
+  subshells(5 * kSecond + 9 * kMs);
+  fold_before(5 * kSecond + 7 * kMs);
+  EXPECT_THAT(made_between(5 * kSecond + 8 * kMs, 6 * kSecond), testing::Contains("sh[301]"));
+  tape_.fork(5 * kSecond + 10 * kMs, 302, 303);  // it is younger than the cgroup, but its parent is not
+  tape_.fork(5 * kSecond + 11 * kMs, 303, 304);
+  tracker_.add(tape_.take());
+  EXPECT_THAT(made_between(5 * kSecond + 8 * kMs, 6 * kSecond),
+              testing::IsSupersetOf({"sh[302] > sh[301]", "sh[303] > sh[301]"}));
+  tracker_.fold(5 * kSecond + 50 * kMs);
+  EXPECT_EQ(between(5 * kSecond, 6 * kSecond)["sh[301]"], 3U) << "counted when the records left the log";
+}
+
+TEST_P(ForksMeanwhile, RecordsWereLostAreOfTheCopyItself) {
+  tape_.lost(5 * kSecond + 5 * kMs, 3);
+  subshells(5 * kSecond + 9 * kMs);
+  fold_before(5 * kSecond + 7 * kMs);
+  // By its number: it has lost its name until a scan.
+  const auto of_the_copy = [this] {
+    std::uint64_t count = 0;
+    for (const ForkCount& one : tracker_.export_window(5 * kSecond, 6 * kSecond, {}).forks)
+      if (one.pid == 301 && one.shell == 0) count += one.count;
+    return count;
+  };
+  EXPECT_EQ(of_the_copy(), 1U);
+  tracker_.fold(5 * kSecond + 50 * kMs);
+  EXPECT_EQ(of_the_copy(), 1U) << "counted when the records left the log";
+}
+INSTANTIATE_TEST_SUITE_P(Before, ForksMeanwhile, testing::Bool(),
+                         [](const auto& folded) { return folded.param ? "state" : "log"; });
+
+// A window begins between the fork of a copy and its own forks. What leads to it is in no record of the window's log.
+TEST_F(Forks, OfACopyFromBeforeTheWindowHaveTheirAncestors) {
+  tape_.cgroup(4 * kSecond, 9, "/system.slice/run-1.scope");
+  subshells(5 * kSecond + 9 * kMs);
+  for (const bool folded : {false, true}) {
+    if (folded) tracker_.fold(5 * kSecond + 8 * kMs);
+    const TrackerExport window = tracker_.export_window(5 * kSecond + 8 * kMs, 6 * kSecond, {});
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> early;
+    for (const TrackerExport::EarlyFork& one : window.early_forks) early.emplace_back(one.pid, one.parent);
+    EXPECT_THAT(early, testing::UnorderedElementsAre(Pair(301, 300), Pair(300, 100))) << folded;
+    EXPECT_EQ(window.cgroup_made_ns, 4 * kSecond) << folded;
+  }
 }
 
 // fork(2) copies the name of the calling thread. Where the thread is known from makes no difference.
@@ -184,6 +277,13 @@ TEST(ForkerCgroups, AreThoseOfProcRightNowIfItIsTheSameProcess) {
   EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(304, in("/system.slice/304.service"))))
       << "a sample says it better";
 
+  // Of a subshell and of its shell.
+  window.forks = {{kDay, kDay, 300, to_comm("sh"), 1, 304, to_comm("sh")}};
+  window.forker_cgroups.clear();
+  read_forker_cgroups(window, {}, ClockHistory(), tree.root());
+  EXPECT_THAT(window.forker_cgroups, testing::UnorderedElementsAre(Pair(300, in("/system.slice/300.service")),
+                                                                   Pair(304, in("/system.slice/304.service"))));
+
   window.forks.clear();
   window.forker_cgroups.clear();
   for (std::uint32_t pid = 1000; pid < 1100; ++pid) {
@@ -228,12 +328,36 @@ TEST(ForkCounts, AreBoundedInTimeAndInForkers) {
   ForkCounts counts;
   std::uint64_t all = 0;
   for (std::uint32_t second = 0; second < 5000; ++second)
-    for (std::uint32_t pid = 1; pid <= 100; ++pid, ++all) counts.add(second * kSecond, pid, to_comm("bomb"));
+    for (std::uint32_t pid = 1; pid <= 100; ++pid, ++all)
+      counts.add(second * kSecond, {.pid = pid, .comm = to_comm("bomb")});
   const auto forks = counts.all();
   EXPECT_LE(forks.size(), ForkCounts::kMaxSlices * (ForkCounts::kMaxForkers + 1));
   std::uint64_t sum = 0;
   for (const ForkCount& one : forks) sum += one.count;
   EXPECT_EQ(sum, all);
+}
+
+TEST(ForkCounts, ByCopiesAreApartAlsoWhereSlicesAreMerged) {
+  ForkCounts counts;
+  constexpr std::uint32_t kSeconds = 2000;
+  for (std::uint32_t second = 0; second < kSeconds; ++second) {
+    counts.add(second * kSecond, {.pid = 7, .comm = to_comm("sh")});
+    for (std::uint32_t copy = 0; copy < 3; ++copy)
+      counts.add(second * kSecond, {.pid = 8 + copy, .comm = to_comm("sh"), .shell = 7, .shell_comm = to_comm("sh")});
+  }
+  std::uint64_t own = 0, by_copies = 0;
+  for (const ForkCount& one : counts.all()) {
+    if (one.shell == 0) {
+      EXPECT_EQ(one.pid, 7U);
+      own += one.count;
+    } else {
+      EXPECT_EQ(one.pid, 0U);
+      EXPECT_EQ(one.shell, 7U);
+      by_copies += one.count;
+    }
+  }
+  EXPECT_EQ(own, kSeconds);
+  EXPECT_EQ(by_copies, 3 * kSeconds);
 }
 
 }  // namespace

@@ -914,6 +914,212 @@ TEST_F(InheritedUnit, IsMissedWithAWord) {
               testing::ElementsAre(testing::StartsWith("forks: 300 of 305 are of processes whose unit is not known")));
 }
 
+// A process forks a child with its name, and the child forks at once. Nothing but samples says where the child is.
+class ForksOfCopies : public Top {
+ protected:
+  static constexpr EventTime kMs = 1'000'000;
+  static constexpr std::uint32_t kManager = 7;
+  static constexpr const char* kUnknown = "[unknown]";
+
+  ForksOfCopies() {
+    compare(10, 20, 25);
+    cgroup_path(5, "/system.slice/manager.service");
+    cgroup_path(6, "/system.slice/victim.service");
+    process(kManager, "into");
+    in_cgroup_ = 5;
+    burn(kManager, 10, 25);
+  }
+  // The child `pid` of `parent` begins at `at`.
+  void copy(std::uint32_t pid, std::uint32_t parent, EventTime at) { fork(pid, parent, at); }
+  void seen_in(std::uint64_t group, std::uint32_t pid, EventTime at, int count = 1) {
+    in_cgroup_ = group;
+    samples(pid, at, count, 1);
+  }
+  // As the tracker has them.
+  void forks(std::uint32_t pid, EventTime at, std::uint64_t count = 4, std::uint32_t shell = kManager) {
+    sideband_.forks.push_back({at, at, pid, to_comm("into"), count, shell, to_comm("into")});
+  }
+  void own_forks(std::uint32_t pid, EventTime at, std::uint64_t count = 1) {
+    sideband_.forks.push_back({at, at, pid, to_comm("into"), count});
+  }
+  std::map<std::string, std::uint64_t> units() {
+    std::map<std::string, std::uint64_t> out;
+    for (const SidecarForker& row : ranked().forks.by_unit) out[row.name] = row.count;
+    return out;
+  }
+  std::uint64_t of_pid(std::uint32_t pid) {
+    std::uint64_t out = 0;
+    for (const SidecarForker& row : ranked().forks.by_pid)
+      if (row.pid == pid) out += row.count;
+    return out;
+  }
+  using Units = std::map<std::string, std::uint64_t>;
+};
+
+TEST_F(ForksOfCopies, InASubshellAreTheShells) {
+  own_forks(kManager, 11 * kTopSecond);
+  copy(100, kManager, 11 * kTopSecond);
+  forks(100, 11 * kTopSecond + kMs);
+  copy(101, kManager, 12 * kTopSecond);
+  seen_in(5, 101, 12 * kTopSecond + kMs);
+  forks(101, 12 * kTopSecond + 2 * kMs);
+  copy(102, 101, 12 * kTopSecond + kMs);
+  forks(102, 12 * kTopSecond + 3 * kMs);
+  sideband_.forks.push_back({13 * kTopSecond, 13 * kTopSecond + 100 * kMs, 0, Comm{}, 50, kManager, to_comm("into")});
+  EXPECT_EQ(units(), (Units{{"manager.service", 63}}));
+  EXPECT_EQ(of_pid(kManager), 63U);
+}
+
+// clone3(2) with CLONE_INTO_CGROUP: what has samples shows it for what has none.
+TEST_F(ForksOfCopies, StartedInAnotherCgroupAreTheirOwn) {
+  own_forks(kManager, 11 * kTopSecond);
+  copy(100, kManager, 11 * kTopSecond);
+  seen_in(6, 100, 11 * kTopSecond + 2 * kMs);
+  forks(100, 11 * kTopSecond + kMs);
+  forks(100, 11 * kTopSecond + 3 * kMs);
+  own_forks(kManager, 12 * kTopSecond);
+  copy(101, kManager, 12 * kTopSecond);
+  forks(101, 12 * kTopSecond + kMs);
+  fork(900, 101, 12 * kTopSecond + kMs);
+  sideband_.forks.push_back({13 * kTopSecond, 13 * kTopSecond + 100 * kMs, kManager, to_comm("into"), 10});
+  sideband_.forks.push_back({13 * kTopSecond, 13 * kTopSecond + 100 * kMs, 0, Comm{}, 40, kManager, to_comm("into")});
+  EXPECT_EQ(units(), (Units{{"manager.service", 12}, {"victim.service", 8}, {kUnknown, 44}}));
+  EXPECT_EQ(of_pid(kManager), 12U) << "what it did itself";
+  EXPECT_EQ(of_pid(100), 8U);
+  EXPECT_EQ(of_pid(101), 4U);
+  const Ranking ranking = ranked();
+  EXPECT_EQ(ranking.forks.unit_unknown, 44U);
+  ASSERT_EQ(ranking.forks.by_program.size(), 1U) << "a copy executes what its parent does";
+  EXPECT_EQ(ranking.forks.by_program[0].name, "into");
+  EXPECT_THAT(ranking.warnings, testing::IsEmpty()) << "they are few";
+}
+
+TEST_F(ForksOfCopies, OfAnUnknownPlaceAreOfNoUnitWithTheWord) {
+  copy(100, kManager, 11 * kTopSecond);
+  seen_in(6, 100, 11 * kTopSecond + kMs);
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    copy(200 + i, kManager, 12 * kTopSecond + i * kMs);
+    forks(200 + i, 12 * kTopSecond + i * kMs + 1);
+  }
+  EXPECT_EQ(units(), (Units{{kUnknown, 200}}));
+  EXPECT_THAT(ranked().warnings,
+              testing::ElementsAre(testing::StartsWith("forks: 200 of 200 are of processes whose unit is not known")));
+}
+
+TEST_F(ForksOfCopies, MovedAfterTheForkAreTheirOwn) {
+  copy(100, kManager, 11 * kTopSecond);
+  seen_in(5, 100, 11 * kTopSecond + kMs);
+  seen_in(6, 100, 11 * kTopSecond + 5 * kMs);
+  forks(100, 11 * kTopSecond + kMs / 2, 1);  // before it was moved
+  forks(100, 11 * kTopSecond + 3 * kMs, 2);  // before or after
+  forks(100, 11 * kTopSecond + 6 * kMs, 4);  // after
+  EXPECT_EQ(units(), (Units{{"manager.service", 1}, {kUnknown, 2}, {"victim.service", 4}}));
+  EXPECT_EQ(of_pid(kManager), 1U);
+  // Seen only before the move, or never.
+  copy(101, kManager, 12 * kTopSecond);
+  seen_in(5, 101, 12 * kTopSecond + kMs);
+  forks(101, 12 * kTopSecond + kMs / 2, 8);
+  forks(101, 12 * kTopSecond + 2 * kMs, 16);
+  copy(102, kManager, 13 * kTopSecond);
+  forks(102, 13 * kTopSecond + kMs, 32);
+  EXPECT_EQ(units(), (Units{{"manager.service", 9}, {kUnknown, 50}, {"victim.service", 4}}));
+  // It has executed another program before it forks: it is no copy, and where it is, is known as little.
+  own_forks(101, 12 * kTopSecond + 3 * kMs, 64);
+  copy(103, 101, 12 * kTopSecond + 3 * kMs);
+  own_forks(103, 12 * kTopSecond + 4 * kMs, 128);
+  EXPECT_EQ(units(), (Units{{"manager.service", 9}, {kUnknown, 242}, {"victim.service", 4}}));
+}
+
+// Manager, a copy in the other unit, copies of that.
+TEST_F(ForksOfCopies, InADeepChainAreOfTheNearestPlaceThatIsKnown) {
+  copy(100, kManager, 11 * kTopSecond);
+  seen_in(6, 100, 11 * kTopSecond + kMs);
+  copy(101, 100, 11 * kTopSecond + 2 * kMs);
+  copy(102, 101, 11 * kTopSecond + 3 * kMs);
+  forks(102, 11 * kTopSecond + 4 * kMs);
+  EXPECT_EQ(units(), (Units{{"victim.service", 4}}));
+  EXPECT_EQ(of_pid(102), 4U);
+  EXPECT_EQ(of_pid(kManager), 0U);
+}
+
+// The copy that moves is below one that stays. What the other copies of it do is known as little.
+TEST_F(ForksOfCopies, OfACopyThatMovesItsChildrenAreTheirOwn) {
+  copy(100, kManager, 11 * kTopSecond);
+  seen_in(5, 100, 11 * kTopSecond + kMs);
+  forks(100, 11 * kTopSecond + kMs / 2, 1);
+  copy(101, 100, 11 * kTopSecond + kMs / 2);
+  seen_in(6, 101, 11 * kTopSecond + 2 * kMs);
+  forks(101, 11 * kTopSecond + 3 * kMs);
+  copy(102, 100, 11 * kTopSecond + kMs / 2);
+  forks(102, 11 * kTopSecond + 3 * kMs, 8);
+  copy(110, kManager, 12 * kTopSecond);
+  copy(111, 110, 12 * kTopSecond + kMs);
+  forks(111, 12 * kTopSecond + 2 * kMs, 16);
+  EXPECT_EQ(units(), (Units{{"manager.service", 1}, {"victim.service", 4}, {kUnknown, 24}}));
+}
+
+// Without samples, but still there when the snapshot is taken.
+TEST_F(ForksOfCopies, ThatLiveHaveTheUnitOfProc) {
+  copy(100, kManager, 11 * kTopSecond);
+  forks(100, 11 * kTopSecond + kMs);
+  copy(101, kManager, 12 * kTopSecond);
+  forks(101, 12 * kTopSecond + kMs, 2);
+  EXPECT_EQ(units(), (Units{{"manager.service", 6}}));
+  sideband_.forker_cgroups = {{100, {"/system.slice/victim.service"}}};
+  EXPECT_EQ(units(), (Units{{"victim.service", 4}, {kUnknown, 2}}));
+}
+
+// The tracker takes none of them for a subshell. What it has not seen of the time before the window, it says.
+TEST_F(ForksOfCopies, ACgroupThatWasMadeOrALossMeanwhileIsNoUnit) {
+  copy(100, kManager, 11 * kTopSecond);
+  own_forks(100, 11 * kTopSecond + kMs);
+  EXPECT_EQ(units(), (Units{{"manager.service", 1}}));
+  sideband_.cgroup_made_ns = 11 * kTopSecond;
+  EXPECT_EQ(units(), (Units{{kUnknown, 1}})) << "its record is not in the window's log";
+  sideband_.cgroup_made_ns = 0;
+  sideband_.gaps = {{.begin_ns = 11 * kTopSecond + 1, .end_ns = 11 * kTopSecond + 2, .lost = 1}};
+  EXPECT_EQ(units(), (Units{{kUnknown, 1}}));
+}
+
+// A FORK from before the window, or that has left the log.
+TEST_F(ForksOfCopies, WithAnEarlyForkAreTheShells) {
+  forks(100, 10 * kTopSecond + kMs);
+  EXPECT_EQ(units(), (Units{{kUnknown, 4}})) << "nothing leads to the shell";
+  sideband_.early_forks = {{.pid = 100, .parent = kManager, .time_ns = 10 * kTopSecond - kMs}};
+  EXPECT_EQ(units(), (Units{{"manager.service", 4}}));
+}
+
+TEST_F(ForksOfCopies, OfAServiceManagerAreOfNoUnit) {
+  cgroup_path(9, "/init.scope");
+  process(1, "systemd");
+  in_cgroup_ = 9;
+  burn(1, 10, 25, 1);
+  copy(100, 1, 11 * kTopSecond);
+  forks(100, 11 * kTopSecond + kMs, 4, 1);
+  EXPECT_EQ(units(), (Units{{kUnknown, 4}}));
+}
+
+// Where the kernel says no cgroup, a subshell is one as before.
+TEST_F(ForksOfCopies, WithoutCgroupsAreTheShells) {
+  process(8, "sh");
+  for (const std::uint32_t pid : {100U, 101U}) {
+    copy(pid, 8, 11 * kTopSecond);
+    forks(pid, 11 * kTopSecond + kMs, 4, 8);
+  }
+  seen_in(0, 101, 11 * kTopSecond + kMs);
+  burn(8, 12, 25, 1);
+  EXPECT_EQ(of_pid(8), 8U);
+}
+
+// The rest of a slice has no name.
+TEST_F(ForksOfCopies, WithoutAProcessAreNotOfTheIdleTasks) {
+  in_cgroup_ = 0;
+  burn(0, 10, 25, 1);
+  sideband_.forks = {{11 * kTopSecond, 12 * kTopSecond, 0, Comm{}, 9}};
+  EXPECT_EQ(units(), (Units{{kUnknown, 9}}));
+  EXPECT_EQ(ranked().forks.by_program.at(0).name, "[unknown]");
+}
+
 // In a PID namespace, pid 0 is everything outside of it and the idle tasks. Only the latter are never in user mode.
 TEST_F(Top, WhatIsOutsideOfAContainerInUserModeIsNotIdle) {
   append_outside(sideband_.prologue);
