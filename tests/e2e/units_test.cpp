@@ -306,6 +306,53 @@ TEST_F(Units, AForkStormHasAForkerAndARate) {
                                                HasSubstr("\n  healthcheck.service ")));
 }
 
+struct Elsewhere {
+  const char* how = "";  // born there, or moved after the fork
+  int milliseconds = 0;  // that each child burns there
+};
+
+class ForksElsewhere : public Units, public testing::WithParamInterface<Elsewhere> {};
+
+// A manager starts its children in another unit, and they fork: no fork of theirs is the manager's.
+TEST_P(ForksElsewhere, AreOfTheUnitThatForks) {
+  constexpr int kChildren = 100, kForksOfEach = 4;
+  const UnitGroup manager_group("manager.service"), victim_group("victim.service");
+  if (!manager_group.made() || !victim_group.made()) GTEST_SKIP() << "this machine lets us make no cgroups";
+  const Child manager = manager_group.start({folder_.load("unit_forker"), victim_group.path(), GetParam().how,
+                                             std::to_string(GetParam().milliseconds), std::to_string(kChildren)});
+  ASSERT_TRUE(manager.wait_for_line("done", 60s)) << manager.err();
+  const Json sidecar = daemon_.snapshot();
+  const Json& forks = sidecar["forks"];
+  const auto count = [&](const char* unit) {
+    const Json row = row_of(forks["by_unit"], unit);
+    return row.is_object() ? row["count"].get<int>() : 0;
+  };
+  const int managers = count("manager.service"), victims = count("victim.service"), unknown = forks["unit_unknown"];
+  fmt::print("manager.service {}, victim.service {}, unknown {}\n", managers, victims, unknown);
+  EXPECT_LE(managers, kChildren) << forks;
+  EXPECT_GE(managers, kChildren * 9 / 10) << forks;
+  EXPECT_LE(victims, kChildren * kForksOfEach) << forks;
+  EXPECT_GE(managers + victims + unknown, kChildren * (1 + kForksOfEach) * 9 / 10) << forks;
+  const Json& pids = forks["by_pid"];
+  const auto row = std::find_if(pids.begin(), pids.end(), [&](const Json& one) { return one["pid"] == manager.pid(); });
+  ASSERT_NE(row, pids.end()) << forks;
+  EXPECT_LE((*row)["count"], kChildren) << "what it did itself";
+  EXPECT_EQ((*row)["unit"], "manager.service");
+  if (GetParam().milliseconds > 0) {
+    EXPECT_GE(victims, kChildren * kForksOfEach * 8 / 10) << "each child has samples" << forks;
+    const Json ranked = row_of(sidecar["top_units"], "victim.service");
+    ASSERT_TRUE(ranked.is_object()) << sidecar["top_units"];
+    EXPECT_EQ(ranked["forked_by"], "unit_forker") << ranked;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Units, ForksElsewhere,
+                         testing::Values(Elsewhere{"born", 8}, Elsewhere{"born", 0}, Elsewhere{"moved", 8},
+                                         Elsewhere{"moved", 0}),
+                         [](const auto& elsewhere) {
+                           return fmt::format("{}And{}", elsewhere.param.how,
+                                              elsewhere.param.milliseconds > 0 ? "Sampled" : "Short");
+                         });
+
 // Cgroups that are empty. They are removed with the object.
 class ManyGroups {
  public:
