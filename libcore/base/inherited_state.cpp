@@ -115,7 +115,8 @@ void settle_inherited_state(ProgramKind kind) {
   for (const int number : {SIGTERM, SIGINT}) static_cast<void>(std::signal(number, SIG_DFL));
   // A service keeps its mask: it reads some signals from a descriptor, and one that came early must not end it.
   stop_timers();
-  static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
+  // SIGUSR1 has no meaning, and would end the service.
+  for (const int number : {SIGPIPE, SIGUSR1}) static_cast<void>(std::signal(number, SIG_IGN));
   constexpr mode_t kOthersBits = 077;
   ::umask(::umask(kOthersBits) & kOthersBits);
   // The signal of RLIMIT_RTTIME would end the process; each use of the CPU in real time has a limit of its own.

@@ -119,6 +119,7 @@ TEST(InheritedState, OfAService) {
               if (::umask(0) != 077) return 4;
               for (const int number : {SIGTERM, SIGINT})
                 if (std::signal(number, SIG_DFL) != SIG_DFL) return 13;
+              if (std::signal(SIGUSR1, SIG_DFL) != SIG_IGN) return 14;
               int ends[2];
               if (::pipe(ends) != 0 || ::close(ends[0]) != 0) return 5;
               sigset_t none;
