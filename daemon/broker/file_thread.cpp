@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "daemon/broker/partial_file.hpp"
@@ -39,7 +40,8 @@ void make_and_send(const Order& order) {
     ReplyHeader refusal = order.header;
     refusal.failed = 1;
     refusal.error_number = made.error().errno_value();
-    static_cast<void>(send_message(order.client.get(), refusal, made.error().what, {}));
+    const std::string why = made.error().what + descriptor_advice(made.error(), "flightd-broker");
+    static_cast<void>(send_message(order.client.get(), refusal, why, {}));
     return;
   }
   const std::array fds{made->fd.get()};

@@ -10,6 +10,7 @@
 #include "daemon/broker/service.hpp"
 #include "daemon/log/log.hpp"
 #include "libcore/base/bytes.hpp"
+#include "libcore/base/spare_descriptors.hpp"
 #include "libcore/broker/messages.hpp"
 #include "libcore/sysinfo/processes.hpp"
 
@@ -62,7 +63,7 @@ Result<void> Service::refuse(int client, std::uint8_t request, const Error& erro
   ReplyHeader out = header(Request{request});
   out.failed = 1;
   out.error_number = error.errno_value();
-  return send(client, out, error.what, {});
+  return send(client, out, error.what + descriptor_advice(error, "flightd-broker"), {});
 }
 
 // Documents are sent as sealed memfds: they can have any size, and cannot be changed while they are read.

@@ -104,7 +104,7 @@ bool lacks_descriptors(const Error& error) {
 }
 
 // Also in the text of another error: that of the configuration, or the broker's.
-std::string descriptor_advice(const Error& error) {
+std::string descriptor_advice(const Error& error, std::string_view program) {
   if (says(error, ENFILE)) {
     if (error.what.find("fs.file-max") != std::string::npos) return "";
     return "; fs.file-max is reached (`cat /proc/sys/fs/file-nr`): end the program that has so many files open, or "
@@ -113,7 +113,8 @@ std::string descriptor_advice(const Error& error) {
   if (!says(error, EMFILE) || error.what.find("RLIMIT_NOFILE") != std::string::npos) return "";
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  return fmt::format("; RLIMIT_NOFILE is {}: raise LimitNOFILE= of the unit (ulimit -n by hand)", limit.rlim_cur);
+  return fmt::format("; RLIMIT_NOFILE{}{} is {}: raise LimitNOFILE= of {} unit (ulimit -n by hand)",
+                     program.empty() ? "" : " of ", program, limit.rlim_cur, program.empty() ? "the" : "its");
 }
 
 }  // namespace flight

@@ -14,6 +14,7 @@
 
 #include <cerrno>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "libcore/base/result.hpp"
@@ -69,8 +70,9 @@ class SpareDescriptors {
 inline constexpr const char* kOutOfMemory = "out of memory or address space (ulimit -v, MemoryMax=): raise the limit";
 // Whether a limit of descriptors or files is the reason: EMFILE or ENFILE, also in the text of another error.
 [[nodiscard]] bool lacks_descriptors(const Error& error);
-// What to do about it; empty: the error is another one, or says it.
-[[nodiscard]] std::string descriptor_advice(const Error& error);
+// What to do about it; empty: the error is another one, or says it. RLIMIT_NOFILE is this process's: `program` is its
+// name, if the text is for another program.
+[[nodiscard]] std::string descriptor_advice(const Error& error, std::string_view program = {});
 
 // `make` returns a descriptor, or -1 and errno, as this does.
 template <typename Make>

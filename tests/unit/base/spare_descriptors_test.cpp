@@ -134,6 +134,9 @@ TEST(SpareDescriptors, AreEnoughWhereOthersHaveOpenedFilesAboveTheLimitOfTheMach
 TEST(SpareDescriptors, TheAdviceNamesTheLimitThatIsReached) {
   const Error own = sys_error(EMFILE, "open /x").value(), machine = sys_error(ENFILE, "open /x").value();
   EXPECT_EQ(descriptor_advice(own).rfind("; RLIMIT_NOFILE is ", 0), 0U);
+  const std::string of_broker = descriptor_advice(own, "flightd-broker");
+  EXPECT_EQ(of_broker.rfind("; RLIMIT_NOFILE of flightd-broker is ", 0), 0U) << of_broker;
+  EXPECT_EQ(descriptor_advice({.code = own.code, .what = own.what + of_broker}), "") << "its own limit is another one";
   EXPECT_EQ(descriptor_advice(machine).rfind("; fs.file-max is reached", 0), 0U);
   EXPECT_EQ(descriptor_advice({.code = machine.code, .what = machine.what + descriptor_advice(machine)}), "");
   EXPECT_EQ(descriptor_advice(sys_error(EIO, "open /x").value()), "");
