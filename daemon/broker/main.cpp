@@ -2,6 +2,7 @@
 // flightd-broker: opens flightd's perf events and holds them. flightd starts it with a socketpair (--fd), or it is a
 // service that outlives flightd (--socket). The process that has the privileges takes no parameters.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,6 +27,7 @@
 #include "daemon/log/log.hpp"
 #include "libcore/base/close_inherited.hpp"
 #include "libcore/base/file_calls.hpp"
+#include "libcore/base/folder_answers.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/output_relay.hpp"
 #include "libcore/base/poll.hpp"
@@ -144,6 +146,12 @@ Result<void> die_with(const UniqueFd& end) {
   return {};
 }
 
+// flightd ended before die_with(), or that could not arrange it.
+bool has_ended(const UniqueFd& end) {
+  pollfd one{.fd = end.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&one, 1, 0) == 1 && (one.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 // Drops the privileges that are not needed. The helpers and the threads are made without them, and the helpers first:
 // a program with threads must not fork. `helpers`: none before the first attempt.
 Result<ServiceThreads> try_to_prepare(const BrokerOptions& options, EventSources& sources,
@@ -187,6 +195,7 @@ int serve_own_client(const BrokerOptions& options) {
     return kUsage;
   }
   if (auto arranged = die_with(inherited->end); !arranged) log::warn("{}", arranged.error().what);
+  if (has_ended(inherited->end)) return 0;
   auto spare = std::make_unique<SpareDescriptors>();
   const auto kept = spare->take_at_start();
   const auto stop = kept ? take_signals(true) : Result<UniqueFd>(propagate(kept.error()));
@@ -196,6 +205,11 @@ int serve_own_client(const BrokerOptions& options) {
   if (!threads) {
     log::error("{}{}", threads.error().what, descriptor_advice(threads.error()));
     return kFailed;
+  }
+  // The next step takes longest: it opens all events, and reads what runs.
+  if (has_ended(inherited->end)) {
+    end_helpers(helpers);
+    return 0;
   }
   ::unsetenv("NOTIFY_SOCKET");  // flightd's, should it have one
   Service service = Service::start(options, std::move(sources), FdStore(), std::move(*threads), std::move(spare),
@@ -219,9 +233,16 @@ bool wait_for_client(const Listener& listener, int stop_fd, Service& service) {
   }
 }
 
-Result<Listener> listen(const BrokerOptions& options, FdStore& store) {
+Result<Listener> listen(const BrokerOptions& options, FdStore& store, FolderLook& look, int stop_fd) {
   if (!store.sockets().empty()) return Listener::adopt(std::move(store.sockets().front()), options.client_uid);
-  if (!options.socket.empty()) return Listener::open(options);
+  if (!options.socket.empty()) {
+    // This thread could not be ended while it waits for a server. What else is wrong is said when the socket is made.
+    const auto answers = look.check(options.runtime_dir, kFolderAnswers, &look_into, stop_fd);
+    const bool hangs = !answers && answers.error().code == std::errc::timed_out;
+    const bool is_stopped = !answers && answers.error().code == std::errc::operation_canceled;
+    if (hangs || is_stopped) return propagate(answers.error());
+    return Listener::open(options);
+  }
   return fail(std::errc::invalid_argument,
               "systemd passed no listening SOCK_SEQPACKET socket: set ListenSequentialPacket= in the socket unit");
 }
@@ -265,19 +286,21 @@ int serve_socket(const BrokerOptions& options) {
   if (!stop) return stop.error().code == std::errc::operation_canceled ? 0 : kFailed;
   auto spare = std::make_unique<SpareDescriptors>();
   auto kept = spare->take_at_start();
-  auto listener = kept ? listen(options, store) : Result<Listener>(propagate(kept.error()));
+  FolderLook look;
+  auto listener = kept ? listen(options, store, look, stop->get()) : Result<Listener>(propagate(kept.error()));
   EventSources sources;
   std::optional<Helpers> helpers;
   auto threads = listener ? prepare(options, sources, helpers) : Result<ServiceThreads>(propagate(listener.error()));
   std::string why;
   for (std::size_t tries = 0; !threads; ++tries) {
+    if (threads.error().code == std::errc::operation_canceled) return 0;
     std::string now = threads.error().what + descriptor_advice(threads.error());
     if (now != why) log::error("{}{}", now, managed ? "; trying again" : "");
     if (!managed) return kFailed;
     why = std::move(now);
     if (!wait_to_start(why, tries, *stop, listener ? &*listener : nullptr)) return 0;
     if (!kept) kept = spare->take_at_start();
-    if (kept && !listener) listener = listen(options, store);
+    if (kept && !listener) listener = listen(options, store, look, stop->get());
     threads = listener ? prepare(options, sources, helpers) : Result<ServiceThreads>(propagate(listener.error()));
   }
   if (!options.group)

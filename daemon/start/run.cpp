@@ -101,6 +101,7 @@ int run_flightd(const Options& options, std::vector<std::string> command_line, s
   const Start start{.options = options,
                     .config = config,
                     .runtime_look = std::make_shared<FolderLook>(),
+                    .broker_look = std::make_shared<FolderLook>(),
                     .command_line = std::move(command_line),
                     .service = std::getenv("NOTIFY_SOCKET") != nullptr,
                     .control_socket = control_socket};

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <filesystem>
 #include <utility>
 
 #include "daemon/log/log.hpp"
@@ -71,6 +72,16 @@ std::string reason_of(const Error& error, const Options& options, bool refused) 
   return "flightd-broker cannot be reached: " + error.what;
 }
 
+// As for the runtime directory. A thread that connects later could not be ended either.
+Result<void> look_for_broker(const Start& start) {
+  const std::string& socket = start.options.broker_socket;
+  if (socket.empty()) return {};
+  const std::string folder = std::filesystem::path(socket).parent_path().string();
+  auto answers = start.broker_look->check(folder.empty() ? "." : folder);
+  if (answers || answers.error().code != std::errc::timed_out) return {};
+  return wrap(answers.error(), "look for flightd-broker at {}", socket);
+}
+
 Result<UniqueFd> duplicate(const Result<UniqueFd>& socket) {
   if (!socket) return propagate(socket.error());
   if (!*socket) return UniqueFd();
@@ -106,6 +117,7 @@ tl::expected<Started, StartFailure> try_start(const Start& start, std::unique_pt
   // The main thread could not be ended while it waits for a server. What else is wrong is said when it is taken.
   const auto answers = start.runtime_look->check(options.runtime_dir);
   if (!answers && answers.error().code == std::errc::timed_out) return failed_start(answers.error());
+  if (auto reachable = look_for_broker(start); !reachable) return failed_start(reachable.error());
   auto runtime = take_runtime_folder(options.runtime_dir, *identity);
   if (!runtime) return failed_start(runtime.error());
   auto take_state = take_state_as_root(options.state_dir, *identity);

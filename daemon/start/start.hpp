@@ -14,7 +14,7 @@
 #include "daemon/options.hpp"
 #include "daemon/start/broker_process.hpp"
 #include "daemon/start/configured.hpp"
-#include "daemon/units/folder_answers.hpp"
+#include "libcore/base/folder_answers.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/base/spare_descriptors.hpp"
 #include "libcore/base/unique_fd.hpp"
@@ -26,6 +26,7 @@ struct Start {
   const Options& options;
   std::shared_ptr<ConfigReader> config;      // of all attempts, and then of the reloads
   std::shared_ptr<FolderLook> runtime_look;  // of all attempts
+  std::shared_ptr<FolderLook> broker_look;   // the same, of the directory of the broker's socket
   std::vector<std::string> command_line;
   bool service = false;  // a broker that cannot be reached is no failure: flightd looks for it
   // The socket that the service manager passed; duplicated for each attempt. Invalid: flightd makes its own.

@@ -285,6 +285,19 @@ TEST_F(CoveredKernel, ARuntimeDirectoryThatHangsIsAnErrorAtTheStart) {
   EXPECT_THAT(daemon_.log(), HasSubstr(run + " does not answer"));
 }
 
+TEST_F(CoveredKernel, TheBrokersDirectoryThatHangsIsAnErrorAtTheStart) {
+  const std::string folder = disk_ + "/broker";
+  fs::create_directory(backing_ + "/broker");
+  hang_all();
+  StartOptions options;
+  options.arguments = {"--broker", folder + "/socket"};
+  daemon_.launch(stacks_config(99, "64K").dump(), options);
+  const auto status = daemon_.process().wait(60s);
+  EXPECT_EQ(status, std::optional<int>(1)) << daemon_.log();
+  EXPECT_THAT(daemon_.log(), AllOf(HasSubstr("look for flightd-broker at " + folder + "/socket"),
+                                   HasSubstr(folder + " does not answer")));
+}
+
 // If the disk was only slow, the file is read when the disk answers.
 TEST_F(DeadDisk, IsReadWhenItAnswers) {
   EXPECT_LT(start(), 20s);

@@ -9,9 +9,11 @@
 #include <filesystem>
 #include <set>
 
+#include "libcore/base/spare_descriptors.hpp"
 #include "tests/unit/daemon/broker/broker_process.hpp"
 #include "tests/unit/daemon/broker/service_manager.hpp"
 #include "tests/unit/environment.hpp"
+#include "tests/unit/hung_mount.hpp"
 
 namespace flight {
 namespace {
@@ -174,6 +176,69 @@ TEST_F(BrokerLife, AStoppedOneDiesWithTheOtherEndOfItsPipe) {
   end.reset();
   EXPECT_EQ(wait_for_end(), 128 + SIGKILL);
 }
+
+// flightd was killed before the broker could arrange that the kernel tells it. Here the connection stays.
+TEST_F(BrokerLife, OneWhoseFlightdHasEndedBeforeDoesNotStart) {
+  write_config(calls_config());
+  std::array<int, 2> sockets{-1, -1}, ends{-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()), 0);
+  client_.emplace(UniqueFd(sockets[0]));
+  const UniqueFd theirs(sockets[1]);
+  ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+  const UniqueFd their_end(ends[0]);
+  ::close(ends[1]);
+  pid_ = test::spawn(words({"--fd", std::to_string(theirs.get()), "--end-fd", std::to_string(their_end.get())}),
+                     folder_ / "stderr", theirs.get(), [&their_end] { ::fcntl(their_end.get(), F_SETFD, 0); });
+  EXPECT_EQ(wait_for_end(), 0) << errors();
+  EXPECT_EQ(errors(), "");
+}
+
+// The main thread made its directory without a look, and could not be ended.
+TEST_F(BrokerLife, ARuntimeDirectoryThatHangsIsAnErrorAtTheStart) {
+  ASSERT_EQ(::mkdir((folder_ / "run").c_str(), 0700), 0);
+  test::in_own_mounts([this] {
+    const test::HungMount hung(folder_ / "run");
+    start_listening(calls_config(), {"--client-uid", "root"});
+    int status = -1;
+    for (int i = 0; i < 6 && status < 0; ++i) status = wait_for_end();
+    EXPECT_EQ(status, 1) << errors();
+    EXPECT_THAT(errors(), HasSubstr(folder_ / "run" + " does not answer: its file system waits for a server"));
+  });
+}
+
+TEST_F(BrokerLife, OneThatLooksAtSuchADirectoryEndsAtOnce) {
+  ASSERT_EQ(::mkdir((folder_ / "run").c_str(), 0700), 0);
+  test::in_own_mounts([this] {
+    const test::HungMount hung(folder_ / "run");
+    start_listening(calls_config(), {"--client-uid", "root"});
+    // Its signals are blocked before it looks.
+    constexpr std::uint64_t kTerm = 1U << (SIGTERM - 1);
+    for (int i = 0; i < 400; ++i) {
+      const std::string blocked = status_field("SigBlk");
+      if (!blocked.empty() && (std::stoull(blocked, nullptr, 16) & kTerm) != 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    ::kill(pid_, SIGTERM);
+    EXPECT_EQ(wait_for_end(), 0) << errors();
+    EXPECT_EQ(errors(), "");
+  });
+}
+
+// UndefinedBehaviorSanitizer needs descriptors, see below.
+#if !defined(__SANITIZE_ADDRESS__)
+TEST_F(BrokerLife, OneThatHasNoDescriptorsNamesItsOwnLimit) {
+  start(calls_config());
+  ASSERT_TRUE(client_->attach()) << errors();
+  // As many as it polls; most of them are in use, and a file takes three.
+  constexpr rlimit kFew{.rlim_cur = 6, .rlim_max = 6};
+  ASSERT_EQ(::prlimit(pid_, RLIMIT_NOFILE, &kFew, nullptr), 0);
+  const auto file = client_->file();
+  ASSERT_FALSE(file);
+  EXPECT_THAT(file.error().what,
+              HasSubstr("Too many open files; RLIMIT_NOFILE of flightd-broker is 6: raise LimitNOFILE= of its unit"));
+  EXPECT_EQ(descriptor_advice(file.error()), "") << "nothing of this process's limit";
+}
+#endif
 
 TEST_F(BrokerLife, UsageErrorsAre2) {
   write_config(calls_config());

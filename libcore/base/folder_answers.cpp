@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/units/folder_answers.hpp"
+#include "libcore/base/folder_answers.hpp"
 
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -17,7 +17,7 @@
 #include "libcore/base/poll.hpp"
 #include "libcore/base/unique_fd.hpp"
 
-namespace flight::daemon {
+namespace flight {
 namespace {
 
 constexpr char kAnswered = '.';
@@ -35,7 +35,7 @@ constexpr char kAnswered = '.';
   ::_exit(0);
 }
 
-Failure no_answer(const std::string& folder) {
+Failure silent_folder(const std::string& folder) {
   return fail(std::errc::timed_out, "{} does not answer: its file system waits for a server or a disk that hangs",
               folder);
 }
@@ -53,7 +53,7 @@ void walk_path(const std::string& folder) {
 }
 
 Result<void> check_answers(std::span<const std::string> folders, std::chrono::milliseconds limit,
-                           const std::function<void(const std::string&)>& look, pid_t* left_behind) {
+                           const std::function<void(const std::string&)>& look, pid_t* left_behind, int stop_fd) {
   std::array<int, 2> ends{-1, -1};
   const auto what = [&] {
     return fmt::format("the process that looks whether {} {}", folders.empty() ? "nothing" : folders.front(),
@@ -67,11 +67,13 @@ Result<void> check_answers(std::span<const std::string> folders, std::chrono::mi
   if (child == 0) look_at_all(folders, to.get(), look);
   to = UniqueFd();
   std::size_t answered = 0;
+  bool stopped = false;
   const auto until = std::chrono::steady_clock::now() + limit;
-  for (auto now = std::chrono::steady_clock::now(); answered < folders.size() && now < until;
+  for (auto now = std::chrono::steady_clock::now(); answered < folders.size() && !stopped && now < until;
        now = std::chrono::steady_clock::now()) {
-    std::array<pollfd, 1> watched{pollfd{from.get(), POLLIN, 0}};
+    std::array<pollfd, 2> watched{pollfd{from.get(), POLLIN, 0}, pollfd{stop_fd, POLLIN, 0}};
     wait_for_any(watched, until - now);
+    stopped = watched[1].revents != 0;
     if (watched[0].revents == 0) continue;
     char byte = 0;
     const ssize_t count = ::read(from.get(), &byte, 1);
@@ -83,14 +85,15 @@ Result<void> check_answers(std::span<const std::string> folders, std::chrono::mi
   const pid_t reaped = ::waitpid(child, nullptr, answered < folders.size() ? WNOHANG : 0);
   if (answered == folders.size()) return {};
   if (left_behind != nullptr && reaped == 0) *left_behind = child;
-  return no_answer(folders[answered]);
+  if (stopped) return fail(std::errc::operation_canceled, "stopped while {} did not answer", folders[answered]);
+  return silent_folder(folders[answered]);
 }
 
 Result<void> FolderLook::check(const std::string& folder, std::chrono::milliseconds limit,
-                               const std::function<void(const std::string&)>& look) {
-  if (left_behind_ > 0 && ::waitpid(left_behind_, nullptr, WNOHANG) == 0) return no_answer(folder);
+                               const std::function<void(const std::string&)>& look, int stop_fd) {
+  if (left_behind_ > 0 && ::waitpid(left_behind_, nullptr, WNOHANG) == 0) return silent_folder(folder);
   left_behind_ = -1;
-  return check_answers(std::span(&folder, 1), limit, look, &left_behind_);
+  return check_answers(std::span(&folder, 1), limit, look, &left_behind_, stop_fd);
 }
 
-}  // namespace flight::daemon
+}  // namespace flight

@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "daemon/units/folder_answers.hpp"
+#include "libcore/base/folder_answers.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <string>
 
 #include "tests/unit/base/failing_listings.hpp"
 #include "tests/unit/hung_mount.hpp"
 #include "tests/unit/root_test.hpp"
 
-namespace flight::daemon {
+namespace flight {
 namespace {
 
 using testing::AllOf;
@@ -70,6 +71,22 @@ TEST(FolderAnswers, ALookIsRepeatedWhenTheEarlierOneHasEnded) {
   EXPECT_TRUE(look.check("/"));
 }
 
+TEST(FolderAnswers, ALookEndsWhenItsProgramIsStopped) {
+  std::array<int, 2> stop{-1, -1};
+  ASSERT_EQ(::pipe(stop.data()), 0);
+  ASSERT_EQ(::write(stop[1], "x", 1), 1);
+  FolderLook look;
+  const auto answers = look.check(
+      "/", 1h,
+      [](const std::string&) {
+        for (;;) ::pause();
+      },
+      stop[0]);
+  ASSERT_FALSE(answers);
+  EXPECT_EQ(answers.error().code, std::errc::operation_canceled);
+  for (const int end : stop) ::close(end);
+}
+
 TEST(FolderAnswers, WithoutATaskTheErrorSaysWhatToRaise) {
   const auto answers = test::without_tasks([] { return check_answers(kFolders); });
   ASSERT_FALSE(answers);
@@ -78,4 +95,4 @@ TEST(FolderAnswers, WithoutATaskTheErrorSaysWhatToRaise) {
 }
 
 }  // namespace
-}  // namespace flight::daemon
+}  // namespace flight
