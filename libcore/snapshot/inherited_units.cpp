@@ -182,8 +182,6 @@ bool InheritedUnits::is_moved(std::uint32_t pid, std::uint32_t process) const {
 
 bool InheritedUnits::keeps_its_copies(const Place& shell) const {
   if (movers_.contains({shell.pid, shell.process})) return false;
-  const Sampled* found = sampled(shell.pid, shell.process);
-  if (found != nullptr && found->in_several) return false;
   return lives_ == nullptr || !lives_->unit(shell.unit).path.ends_with(kManagersScope);
 }
 

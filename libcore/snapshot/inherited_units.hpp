@@ -15,7 +15,7 @@
 //   * if records were lost since then.
 //
 // A child of a mover that was seen in the mover's unit is there until its newest sample; later it may have been moved.
-// For the same reasons a copy of a process is not taken for its subshell.
+// A copy of a mover or of a service manager is not taken for its subshell.
 #pragma once
 
 #include <cstdint>

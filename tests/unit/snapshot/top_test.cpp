@@ -1058,6 +1058,15 @@ TEST_F(ForksOfCopies, OfACopyThatMovesItsChildrenAreTheirOwn) {
   EXPECT_EQ(units(), (Units{{"manager.service", 1}, {"victim.service", 4}, {kUnknown, 24}}));
 }
 
+// As a service's main process: its manager started it in another unit.
+TEST_F(ForksOfCopies, OfAShellThatWasMovedItselfAreOfItsUnitThen) {
+  seen_in(6, kManager, 10 * kTopSecond - kMs);
+  copy(100, kManager, 11 * kTopSecond);
+  forks(100, 11 * kTopSecond + kMs);
+  sideband_.forks.push_back({13 * kTopSecond, 13 * kTopSecond + 100 * kMs, 0, Comm{}, 40, kManager, to_comm("into")});
+  EXPECT_EQ(units(), (Units{{"manager.service", 44}}));
+}
+
 // Without samples, but still there when the snapshot is taken.
 TEST_F(ForksOfCopies, ThatLiveHaveTheUnitOfProc) {
   copy(100, kManager, 11 * kTopSecond);
