@@ -34,13 +34,13 @@ std::string Value::text_or_empty() const {
 }
 
 const Array& Value::items() const {
-  static const Array kNone;
+  static const Array& kNone = *new Array;  // never destroyed, as below
   const Array* held = std::get_if<Array>(&value_);
   return held == nullptr ? kNone : *held;
 }
 
 const std::vector<Member>& Value::members() const {
-  static const std::vector<Member> kNone;
+  static const auto& kNone = *new std::vector<Member>;  // never destroyed, as below
   const Object* held = std::get_if<Object>(&value_);
   return held == nullptr ? kNone : held->members();
 }
@@ -51,7 +51,8 @@ const Value* Value::find(std::string_view key) const {
 }
 
 const Value& Value::at(std::string_view key) const {
-  static const Value kNull;
+  // Never destroyed: while exit(3) runs, a detached thread may still read a reply.
+  static const Value& kNull = *new Value;
   const Value* found = find(key);
   return found == nullptr ? kNull : *found;
 }
