@@ -20,8 +20,9 @@ constexpr std::string_view kManagersScope = "/init.scope";  // of systemd, for t
 
 }  // namespace
 
-InheritedUnits::InheritedUnits(const TrackerExport& sideband, std::span<const Contribution> all, Lives& lives)
-    : sideband_(&sideband), lives_(&lives) {
+InheritedUnits::InheritedUnits(const TrackerExport& sideband, std::span<const Contribution> all, const UnitTimes& units,
+                               Lives& lives)
+    : sideband_(&sideband), units_(&units), lives_(&lives) {
   if (sideband.forks.empty()) return;
   read_log();
   read_units(all);
@@ -142,9 +143,12 @@ std::optional<InheritedUnits::Ancestor> InheritedUnits::ancestor_of(std::uint32_
     time_ns = fork->time_ns;
     if (lives_->is_sampled(pid)) {
       const Sampled* found = sampled_at(pid, time_ns).sampled;
-      if (found == nullptr || found->unit == Lives::kUnitUnknown || time_ns > found->certain_until_ns)
-        return std::nullopt;
-      return Ancestor{.pid = pid, .process = found->process, .unit = found->unit, .forked_ns = time_ns};
+      if (found == nullptr || time_ns > found->certain_until_ns) return std::nullopt;
+      const std::uint32_t unit =
+          found->in_several ? units_->at(pid, found->process, time_ns, /*is_moved=*/true) : found->unit;
+      if (unit == Lives::kUnitUnknown) return std::nullopt;
+      return Ancestor{
+          .pid = pid, .process = found->process, .unit = unit, .forked_ns = time_ns, .in_several = found->in_several};
     }
     const auto forker = forkers_.find(pid);
     if (forker == forkers_.end()) continue;
@@ -155,7 +159,8 @@ std::optional<InheritedUnits::Ancestor> InheritedUnits::ancestor_of(std::uint32_
 }
 
 bool InheritedUnits::passes_its_unit_on(const Ancestor& ancestor) const {
-  return ancestor.unit != Lives::kNoUnit && !lives_->unit(ancestor.unit).path.ends_with(kManagersScope) &&
+  return !ancestor.in_several && ancestor.unit != Lives::kNoUnit &&
+         !lives_->unit(ancestor.unit).path.ends_with(kManagersScope) &&
          !movers_.contains({ancestor.pid, ancestor.process});
 }
 

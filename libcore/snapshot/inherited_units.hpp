@@ -9,8 +9,8 @@
 // No record says that a process was moved to another cgroup. So nothing is inherited
 //
 //   * from init.scope and the root cgroup: a service manager moves what it forks, before or after;
-//   * from an ancestor that was in several units, or of which another descendant was seen in another unit (a mover): it
-//     is a container's runtime or the like;
+//   * from an ancestor that was in several units, or of which another descendant was seen in another unit than its own
+//     at the time of the fork (a mover): it is a container's runtime or the like;
 //   * if a cgroup was made since the fork: the process may have been moved there;
 //   * if records were lost since then.
 //
@@ -30,6 +30,7 @@
 #include "libcore/sideband/process_tracker.hpp"
 #include "libcore/snapshot/contributions.hpp"
 #include "libcore/snapshot/lives.hpp"
+#include "libcore/snapshot/unit_times.hpp"
 
 namespace flight {
 
@@ -41,8 +42,10 @@ class InheritedUnits {
   };
 
   InheritedUnits() = default;
-  // `all`: of the whole window. Keeps references to `sideband` and `lives`.
-  InheritedUnits(const TrackerExport& sideband, std::span<const Contribution> all, Lives& lives);
+  // `all`: of the whole window. `units`: of the processes that forked. Keeps references to `sideband`, `units` and
+  // `lives`.
+  InheritedUnits(const TrackerExport& sideband, std::span<const Contribution> all, const UnitTimes& units,
+                 Lives& lives);
 
   // kUnitUnknown where it is not certain. `pid`: without samples.
   [[nodiscard]] std::uint32_t at(std::uint32_t pid, EventTime time_ns) const;
@@ -73,8 +76,9 @@ class InheritedUnits {
     EventTime since_ns = 0;
   };
   struct Ancestor {
-    std::uint32_t pid = 0, process = 0, unit = Lives::kUnitUnknown;
-    EventTime forked_ns = 0;  // its fork that leads to the process
+    std::uint32_t pid = 0, process = 0, unit = Lives::kUnitUnknown;  // that of the time of the fork
+    EventTime forked_ns = 0;                                         // its fork that leads to the process
+    bool in_several = false;                                         // at other times in another unit
   };
   void read_log();
   void note_fork(std::uint32_t pid, std::uint32_t parent, EventTime time_ns) {
@@ -96,6 +100,7 @@ class InheritedUnits {
   [[nodiscard]] bool passes_its_unit_on(const Ancestor& ancestor) const;
 
   const TrackerExport* sideband_ = nullptr;
+  const UnitTimes* units_ = nullptr;
   const Lives* lives_ = nullptr;
   std::vector<Fork> forks_;                                   // ascending by pid and time
   std::vector<EventTime> made_;                               // when cgroups were made; ascending

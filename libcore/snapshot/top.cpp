@@ -289,7 +289,7 @@ Ranking rank(const Selection& selection, const Manifest& manifest, const std::ve
   std::unordered_set<std::uint32_t> forkers;
   for (const ForkCount& forks : sideband.forks) forkers.insert({forks.pid, forks.shell});
   const UnitTimes units(selection, all.all(), forkers, lives);
-  const InheritedUnits inherited(sideband, all.all(), lives);
+  const InheritedUnits inherited(sideband, all.all(), units, lives);
   RankedForks forks = rank_forks(selection, sideband, units, lives, inherited);
   Ranking out;
   const auto process = [](const Contribution& one) { return std::pair(one.pid, one.process); };

@@ -1067,6 +1067,21 @@ TEST_F(ForksOfCopies, OfAShellThatWasMovedItselfAreOfItsUnitThen) {
   EXPECT_EQ(units(), (Units{{"manager.service", 44}}));
 }
 
+// It moves its children as well, which is known although it was in several units.
+TEST_F(ForksOfCopies, MovedByOneThatWasMovedItselfAreTheirOwn) {
+  seen_in(6, kManager, 10 * kTopSecond - kMs);
+  copy(100, kManager, 11 * kTopSecond);
+  seen_in(5, 100, 11 * kTopSecond + kMs);  // and then it is moved
+  forks(100, 11 * kTopSecond + 2 * kMs);
+  copy(101, kManager, 12 * kTopSecond);
+  seen_in(6, 101, 12 * kTopSecond + kMs);
+  forks(101, 12 * kTopSecond + 2 * kMs, 8);
+  copy(102, kManager, 13 * kTopSecond);
+  forks(102, 13 * kTopSecond + kMs, 16);
+  EXPECT_EQ(units(), (Units{{"victim.service", 8}, {kUnknown, 20}}));
+  EXPECT_EQ(of_pid(kManager), 0U);
+}
+
 // Without samples, but still there when the snapshot is taken.
 TEST_F(ForksOfCopies, ThatLiveHaveTheUnitOfProc) {
   copy(100, kManager, 11 * kTopSecond);
