@@ -72,9 +72,15 @@ void Gaps::settle(EventTime asked_ns, std::uint64_t unsure, Unread unread) {
 }
 
 void Gaps::forget(EventTime before_ns) {
-  std::erase_if(all_, [before_ns](const SidebandGap& gap) { return gap.end_ns < before_ns; });
+  std::erase_if(all_, [&](const SidebandGap& gap) {
+    if (gap.end_ns >= before_ns) return false;
+    forgotten_ns_ = std::max(forgotten_ns_, gap.end_ns);
+    return true;
+  });
 }
 
-bool Gaps::between(EventTime from_ns, EventTime to_ns) const { return has_gap(all_, from_ns, to_ns); }
+bool Gaps::between(EventTime from_ns, EventTime to_ns) const {
+  return (forgotten_ns_ != 0 && from_ns <= forgotten_ns_) || has_gap(all_, from_ns, to_ns);
+}
 
 }  // namespace flight

@@ -79,7 +79,7 @@ class Gaps {
   [[nodiscard]] bool stale() const { return pending_ || unread_.in_doubt(); }
   [[nodiscard]] bool wants_scan() const { return pending_ || !unread_.left.empty(); }
   void forget(EventTime before_ns);
-  // Whether records may be missing between these times.
+  // Whether records may be missing between these times; true where the gaps of that time are forgotten.
   [[nodiscard]] bool between(EventTime from_ns, EventTime to_ns) const;
   [[nodiscard]] std::span<const SidebandGap> all() const { return all_; }  // ascending
 
@@ -88,6 +88,7 @@ class Gaps {
   static constexpr std::size_t kMostUnread = 65536;  // beyond, the gap is open for all again
   static constexpr int kMostTries = 6;               // a minute, with the waits in between doubled each time
   std::vector<SidebandGap> all_;
+  EventTime forgotten_ns_ = 0;  // when the last of those that are no longer in `all_` ended
   std::optional<SidebandGap> pending_;
   Unread unread_;
   int tries_ = 0;  // scans since the last gap that left something unread
