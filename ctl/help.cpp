@@ -33,7 +33,7 @@ Subcommands:
   snapshot, record       write the recent past to a file; go on from there
   list, info (show)      list the snapshots; show what they contain
   stacks, diff, sched    show the call tree; compare two; show who waited
-  report, html, export   run perf report; show it in a browser, or other viewers
+  report, html, export   run perf report; show it in a browser, other viewers
   get, pin, unpin        copy it; protect it from deletion; allow that again
   remove (rm), vacuum    delete snapshots; delete what is over the budget
   status, doctor         show what flightd does; check what this machine lacks

@@ -127,7 +127,9 @@ TEST_F(FlightctlSchedTest, ASnapshotWithoutSwitchesSaysWhatToRecord) {
   {
     const auto file = open_file(data_, O_RDWR | O_CREAT | O_EXCL, 0600);
     ASSERT_TRUE(file);
-    write_made_file(file->get(), RecordBuffer());
+    RecordBuffer records;
+    test::append_sample(records, {.time_ns = 1000});
+    write_made_file(file->get(), records);
   }
   run_with_a_snapshot();
   const Outcome outcome = ctl({"sched"});

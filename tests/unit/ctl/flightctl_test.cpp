@@ -57,7 +57,7 @@ TEST_F(FlightctlTest, EveryCommandExplainsItself) {
       EXPECT_EQ(bare({"help", command}).out, help.out);
     }
   }
-  EXPECT_EQ(commands, 24);
+  EXPECT_EQ(commands, 26);
   EXPECT_EQ(bare({"help", "rm"}).out, bare({"remove", "--help"}).out);
   for (const char* own : {"list", "enable", "disable", "test"}) {
     const std::string help = bare({"triggers", own, "--help"}).out;

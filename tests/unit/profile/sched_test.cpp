@@ -278,8 +278,10 @@ TEST(Sched, OfAFileWithoutSwitchesIsAnError) {
   EXPECT_EQ(profile.error().errno_value(), ENODEV);
 }
 
-TEST(Sched, OfAFileWithoutRecords) {
-  const auto profile = SchedProfile::read(sched_file({}), {});
+TEST(Sched, OfAFileInWhichNothingWasSwitched) {
+  RecordBuffer records;
+  test::append_sample(records, {.time_ns = 1000});
+  const auto profile = SchedProfile::read(sched_file(records), {});
   ASSERT_TRUE(profile) << profile.error().what;
   EXPECT_THAT(profile->threads, IsEmpty());
   EXPECT_THAT(profile->rows, IsEmpty());
