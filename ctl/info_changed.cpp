@@ -25,7 +25,7 @@ namespace flight::ctl {
 namespace {
 
 constexpr std::uint64_t kMostChangedBytes = 32U << 20U;  // of records, without compression
-constexpr std::chrono::seconds kMostChangedTime(1);
+constexpr std::chrono::seconds kMostChangedTime(1);      // for the records, and the files of the programs in them
 constexpr std::size_t kChangedRows = 6, kChangedPaths = 3;
 
 struct ChangedPath {

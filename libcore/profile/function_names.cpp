@@ -77,6 +77,10 @@ FunctionTable FunctionNames::read(const CodeObject& object) {
     ++unnamed_.without_build_id;
     return {};
   }
+  if (deadline_ && std::chrono::steady_clock::now() > *deadline_) {
+    ran_out_of_time_ = true;
+    return {};
+  }
   const auto file = open_program(object.name);
   const auto bytes = file ? FileBytes::open(file->get()) : Result<FileBytes>(propagate(file.error()));
   const auto image = bytes ? ElfImage::parse(*bytes) : Result<ElfImage>(propagate(bytes.error()));

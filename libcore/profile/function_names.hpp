@@ -4,9 +4,11 @@
 // is not read: its path may lead to another one.
 //
 // The paths are other people's input. A file is opened only if it is a regular one that is on no server (a FUSE or
-// network file system may never answer), and read when the first of its places is asked for.
+// network file system may never answer), and read when the first of its places is asked for. The symbols of one file
+// can take a large part of a second, so a deadline can be set, after which no other file is opened.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,15 +41,19 @@ class FunctionNames {
     std::string name;          // demangled
   };
 
+  using Deadline = std::optional<std::chrono::steady_clock::time_point>;
+
   // `kallsyms`: empty: the kernel's functions have no names. `read_files`: false: those of files have none.
-  FunctionNames(std::string_view kallsyms, bool read_files)
-      : kernel_(FunctionTable::of_kallsyms(kallsyms)), read_files_(read_files) {}
+  FunctionNames(std::string_view kallsyms, bool read_files, Deadline deadline = std::nullopt)
+      : kernel_(FunctionTable::of_kallsyms(kallsyms)), read_files_(read_files), deadline_(deadline) {}
 
   // `at` is what AddressSpaces::find() returned for `address`, and `object` its object. nullopt: it is not known.
   [[nodiscard]] std::optional<Named> find(const CodeObject& object, const CodeAt& at, std::uint64_t address);
 
   [[nodiscard]] bool knows_kernel() const { return !kernel_.empty(); }
   [[nodiscard]] const UnnamedFiles& unnamed() const { return unnamed_; }
+  // A file was not read, because the deadline was over. It is not in unnamed().
+  [[nodiscard]] bool ran_out_of_time() const { return ran_out_of_time_; }
 
  private:
   [[nodiscard]] const FunctionTable& table_of(std::uint32_t number, const CodeObject& object);
@@ -56,6 +62,8 @@ class FunctionNames {
   FunctionTable kernel_;
   std::unordered_map<std::uint32_t, FunctionTable> files_;  // by the number of the object
   bool read_files_ = true;
+  Deadline deadline_;
+  bool ran_out_of_time_ = false;
   std::size_t bytes_ = 0;
   UnnamedFiles unnamed_;
 };

@@ -63,6 +63,7 @@ struct ProfileOrder {
   std::string_view kallsyms;                               // of the snapshot's boot; empty: there is none
   bool read_files = true;                                  // for the names of their functions
   std::uint64_t most_expanded_bytes = kMostExpandedBytes;  // of the records, without compression
+  // After it no more records are read, and no more files of programs: what is begun can take some tenths of a second.
   std::optional<std::chrono::steady_clock::time_point> deadline;
   bool own_pid_namespace = false;                  // as in HostFacts
   std::function<void(const CountedSample&)> each;  // for each sample in the tree, in the file's order
@@ -102,7 +103,7 @@ struct SnapshotProfile {
   SnapshotProfile& operator=(SnapshotProfile&&) = default;
 
   // EOPNOTSUPP: the file is not one of flightd's. EBADMSG: it is no whole file. EFBIG: it is larger
-  // than most_expanded_bytes. ETIMEDOUT: the deadline is over. EINVAL: no event has the filter's name.
+  // than most_expanded_bytes. ETIMEDOUT: the deadline was over first. EINVAL: no event has the filter's name.
   [[nodiscard]] static Result<SnapshotProfile> read(const FileReader& file, const ProfileOrder& order);
 
   // A frame for people: "main", "libc.so.6+0x1234" where the name is not known, "[unknown]", "nginx". Not printable().

@@ -44,7 +44,10 @@ bool is_between(EventTime time_ns, EventTime begin_ns, EventTime end_ns) {
 }  // namespace
 
 ProfileReader::ProfileReader(const ProfileOrder& order)
-    : order_(order), timeline_(out_.texts), names_(order.kallsyms, order.read_files), known_(kKnownFrames) {
+    : order_(order),
+      timeline_(out_.texts),
+      names_(order.kallsyms, order.read_files, order.deadline),
+      known_(kKnownFrames) {
   static_cast<void>(out_.texts.id_of(""));  // number 0
 }
 
@@ -260,7 +263,8 @@ std::uint32_t ProfileReader::new_frame(const Code& code, std::uint64_t address) 
   return frames_.number_of(frame);
 }
 
-SnapshotProfile ProfileReader::finish() {
+Result<SnapshotProfile> ProfileReader::finish() {
+  if (names_.ran_out_of_time()) return fail(std::errc::timed_out, "reading the names of its functions took too long");
   out_.frames = frames_.all();
   out_.objects = timeline_.spaces().objects();
   out_.counts.given_up = timeline_.spaces().given_up();

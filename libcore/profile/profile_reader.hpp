@@ -27,7 +27,8 @@ class ProfileReader {
   void note(std::span<const std::byte> record);
   void between();
   void count(std::span<const std::byte> record);
-  [[nodiscard]] SnapshotProfile finish();
+  // ETIMEDOUT: the deadline was over before all names were read.
+  [[nodiscard]] Result<SnapshotProfile> finish();
 
  private:
   // Whose code an address is: a space, and how much of it is mapped then.

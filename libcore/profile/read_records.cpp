@@ -16,7 +16,8 @@
 namespace flight {
 namespace {
 
-constexpr std::size_t kMostEventIds = 1U << 18U;  // 64 events on 4,096 CPUs
+constexpr std::size_t kMostEventIds = 1U << 18U;     // 64 events on 4,096 CPUs
+constexpr std::uint64_t kRecordsBetweenLooks = 256;  // at the clock: at most 16 MiB of records
 
 bool is_ours(const perf_event_attr& attr) {
   return attr.sample_id_all != 0 && (attr.sample_type & kSidebandSampleType) == kSidebandSampleType &&
@@ -26,21 +27,20 @@ bool is_ours(const perf_event_attr& attr) {
 
 }  // namespace
 
-// A frame of 30 bytes can expand to 128 MiB, over and over.
+// A frame of 30 bytes can expand to 128 MiB, over and over. All of them are records. These are counted, so that the
+// limits hold for files without compression, too.
 Result<void> read_records(const FileReader& file, const ReadLimits& limits, const FileReader::Visit& visit) {
-  std::uint64_t expanded = 0;
-  const auto expand_some = [&](std::span<const std::byte> frame,
-                               std::size_t max_bytes) -> Result<std::vector<std::byte>> {
-    auto records = expand(frame, max_bytes);
-    if (records) expanded += records->size();
-    if (expanded > limits.most_expanded_bytes)
+  std::uint64_t bytes = 0, records = 0;
+  const auto visit_within = [&](std::span<const std::byte> record) -> Result<void> {
+    bytes += record.size();
+    if (bytes > limits.most_expanded_bytes)
       return fail(std::errc::file_too_large, "its records have more than {} bytes without compression",
                   limits.most_expanded_bytes);
-    if (limits.deadline && std::chrono::steady_clock::now() > *limits.deadline)
+    if (records++ % kRecordsBetweenLooks == 0 && limits.is_over())
       return fail(std::errc::timed_out, "reading its records took too long");
-    return records;
+    return visit(record);
   };
-  return file.for_each_record(visit, expand_some);
+  return file.for_each_record(visit_within, expand);
 }
 
 Result<EventTable> event_table_of(const std::vector<FileEvent>& events) {

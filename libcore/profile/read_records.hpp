@@ -18,9 +18,12 @@ inline constexpr std::uint64_t kMostExpandedBytes = std::uint64_t{16} << 30U;
 struct ReadLimits {
   std::uint64_t most_expanded_bytes = kMostExpandedBytes;  // of the records, without compression
   std::optional<std::chrono::steady_clock::time_point> deadline = std::nullopt;
+
+  [[nodiscard]] bool is_over() const { return deadline && std::chrono::steady_clock::now() > *deadline; }
 };
 
-// EFBIG, ETIMEDOUT: beyond a limit. Both are only seen where the file has compressed records.
+// EFBIG, ETIMEDOUT: beyond a limit, whether the records are compressed or not. The deadline is looked at before the
+// first record, and then every 256.
 [[nodiscard]] Result<void> read_records(const FileReader& file, const ReadLimits& limits,
                                         const FileReader::Visit& visit);
 

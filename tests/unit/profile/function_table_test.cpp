@@ -7,6 +7,7 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <random>
@@ -273,6 +274,17 @@ TEST_F(FunctionNamesTest, OfNoOtherFile) {
     EXPECT_FALSE(find(wrong, number++)) << path;
   }
   EXPECT_EQ(names.unnamed().absent, 6U);
+}
+
+TEST_F(FunctionNamesTest, OfNoFileAfterTheDeadline) {
+  const auto now = std::chrono::steady_clock::now();
+  FunctionNames early("", true, now + std::chrono::hours(1));
+  EXPECT_TRUE(early.find(own_.object, own_.at, 0));
+  EXPECT_FALSE(early.ran_out_of_time());
+  FunctionNames late("", true, now - std::chrono::hours(1));
+  EXPECT_FALSE(late.find(own_.object, own_.at, 0));
+  EXPECT_TRUE(late.ran_out_of_time());
+  EXPECT_EQ(late.unnamed().all(), 0U) << "nothing is known of the file";
 }
 
 TEST(FunctionNames, OfTheKernelAndItsCode) {

@@ -13,8 +13,10 @@
 #include <ostream>
 #include <random>
 #include <string>
+#include <thread>
 
 #include "libcore/base/clock.hpp"
+#include "libcore/profile/read_records.hpp"
 #include "tests/unit/profile/made_file.hpp"
 
 namespace flight {
@@ -442,24 +444,74 @@ TEST(Profile, OfAFileWithoutSamples) {
   EXPECT_TRUE(stacks_of(profile, "cpu-clock").empty());
 }
 
-TEST_F(ProfileOfFew, AFileThatExpandsToTooMuchIsRefused) {
-  ProfileOrder order;
-  order.most_expanded_bytes = records_.size();
-  EXPECT_TRUE(SnapshotProfile::read(made_file(records_, {.compressed = true}), order));
-  --order.most_expanded_bytes;
-  const auto profile = SnapshotProfile::read(made_file(records_, {.compressed = true}), order);
-  ASSERT_FALSE(profile);
-  EXPECT_EQ(profile.error().errno_value(), EFBIG);
+TEST_F(ProfileOfFew, AFileWithTooManyBytesIsRefused) {
+  for (const bool compressed : {true, false}) {
+    SCOPED_TRACE(compressed);
+    ProfileOrder order;
+    order.most_expanded_bytes = records_.size();
+    EXPECT_TRUE(SnapshotProfile::read(made_file(records_, {.compressed = compressed}), order));
+    --order.most_expanded_bytes;
+    const auto profile = SnapshotProfile::read(made_file(records_, {.compressed = compressed}), order);
+    ASSERT_FALSE(profile);
+    EXPECT_EQ(profile.error().errno_value(), EFBIG);
+  }
 }
 
 TEST_F(ProfileOfFew, ReadingEndsAtItsDeadline) {
+  for (const bool compressed : {true, false}) {
+    SCOPED_TRACE(compressed);
+    ProfileOrder order;
+    order.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+    EXPECT_TRUE(SnapshotProfile::read(made_file(records_, {.compressed = compressed}), order));
+    order.deadline = std::chrono::steady_clock::now() - std::chrono::hours(1);
+    const auto profile = SnapshotProfile::read(made_file(records_, {.compressed = compressed}), order);
+    ASSERT_FALSE(profile);
+    EXPECT_EQ(profile.error().errno_value(), ETIMEDOUT);
+  }
+}
+
+// The visitor waits until the deadline is over.
+TEST_F(ProfileOfFew, ReadingEndsBetweenTwoRecords) {
+  for (EventTime time_ns = 4000; time_ns < 8000; ++time_ns)
+    append_sample(records_, {.time_ns = time_ns, .ip = 0x400010});
+  for (const bool compressed : {true, false}) {
+    SCOPED_TRACE(compressed);
+    const FileReader file = made_file(records_, {.compressed = compressed});
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+    std::size_t visited = 0;
+    const auto read =
+        read_records(file, {.deadline = deadline}, [&visited, deadline](std::span<const std::byte>) -> Result<void> {
+          std::this_thread::sleep_until(deadline + std::chrono::milliseconds(1));
+          ++visited;
+          return {};
+        });
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().errno_value(), ETIMEDOUT) << read.error().what;
+    EXPECT_LE(visited, 256U);
+  }
+}
+
+// The deadline is over when the last sample's program is to be read.
+TEST_F(ProfileOfFew, NoNamesAreReadAfterTheDeadline) {
+  BuildId build_id;
+  build_id.size = 20;
+  append_mmap2(
+      records_,
+      {.pid = 20, .tid = 20, .address = 0x500000, .bytes = 0x1000, .build_id = build_id, .name = "/nowhere/at/all"},
+      {});
+  append_sample(records_, {.pid = 20, .tid = 20, .cpu = 1, .time_ns = 4000, .ip = 0x500010});
+  const FileReader file = made_file(records_);
   ProfileOrder order;
   order.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
-  EXPECT_TRUE(SnapshotProfile::read(made_file(records_, {.compressed = true}), order));
-  order.deadline = std::chrono::steady_clock::now() - std::chrono::hours(1);
-  const auto profile = SnapshotProfile::read(made_file(records_, {.compressed = true}), order);
+  EXPECT_EQ(profile_of(file, order).counts.unnamed.absent, 1U);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  order.deadline = deadline;
+  order.each = [deadline](const CountedSample&) {
+    std::this_thread::sleep_until(deadline + std::chrono::milliseconds(1));
+  };
+  const auto profile = SnapshotProfile::read(file, order);
   ASSERT_FALSE(profile);
-  EXPECT_EQ(profile.error().errno_value(), ETIMEDOUT);
+  EXPECT_EQ(profile.error().errno_value(), ETIMEDOUT) << profile.error().what;
 }
 
 // The events of `perf record`: it writes other trailers.
