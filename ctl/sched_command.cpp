@@ -114,12 +114,17 @@ std::size_t rows_of_sched(const SchedOptions& options) {
   return lines ? std::clamp(*lines / kPartOfTerminal, kLeastRows, kRows) : kRows;
 }
 
-int complain_of_sched(const Common& common, const Sidecar& sidecar, const Error& error) {
-  if (error.errno_value() != ENODEV) return complain_of_profile(common, error);
+int complain_of_sched(const Common& common, const Sidecar& sidecar, Error error) {
+  const std::string id = printable(sidecar.id);
+  if (error.errno_value() != ENODEV) {
+    error.what = fmt::format("snapshot {}: {}", id, error.what);
+    return complain_of_profile(common, error);
+  }
   return complain(common, kOutputFailed,
                   fmt::format("snapshot {} cannot show who waited: it has no sched:sched_switch. To record it from now "
-                              "on, write {{\"profile\": \"sched\"}} to /etc/flightd/conf.d/NAME.json",
-                              printable(sidecar.id)),
+                              "on, write {{\"profile\": \"sched\"}} to /etc/flightd/conf.d/NAME.json, and run "
+                              "`flightctl reload`",
+                              id),
                   kRefused);
 }
 

@@ -2,7 +2,9 @@
 // flightctl sched: threads with known times.
 #include <gmock/gmock.h>
 
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 
 #include "ctl/sched_text.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
@@ -135,9 +137,25 @@ TEST_F(FlightctlSchedTest, ASnapshotWithoutSwitchesSaysWhatToRecord) {
   const Outcome outcome = ctl({"sched"});
   EXPECT_EQ(outcome.code, 1);
   EXPECT_EQ(outcome.out, "");
-  EXPECT_THAT(outcome.err,
-              AllOf(HasSubstr("snapshot 1 cannot show who waited"), HasSubstr("{\"profile\": \"sched\"}")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("snapshot 1 cannot show who waited"), HasSubstr("{\"profile\": \"sched\"}"),
+                                 HasSubstr("and run `flightctl reload`")));
   EXPECT_EQ(error_of(ctl({"--json", "sched"})), "io.flightd.Client.OutputFailed");
+}
+
+TEST_F(FlightctlSchedTest, AnErrorNamesTheSnapshot) {
+  {
+    std::fstream file(data_, std::ios::in | std::ios::out | std::ios::binary);
+    std::int64_t records_at = 0;
+    file.seekg(40);  // in the file's header: where the data begins
+    file.read(reinterpret_cast<char*>(&records_at), sizeof records_at);
+    file.seekp(records_at + 6);
+    file.write("\0\0", 2);  // the size of the first record
+    ASSERT_TRUE(file);
+  }
+  run_with_a_snapshot();
+  const Outcome outcome = ctl({"sched"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("snapshot 1: the record at byte 0 of the data is truncated"));
 }
 
 TEST(SchedText, TimesAreShort) {
