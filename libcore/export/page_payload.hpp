@@ -10,7 +10,7 @@
 // A side has in its head: "sidecar" as it is, "notes", "event" (the one to show) of "events" (name, root, frequency,
 // clock: whether weights are ns of a CPU), "objects" (name, build), "frames" (name, object, kind, named), "threads"
 // (known, pid, tid, process, unit), and the numbers of its "nodes" and "samples". Lists of these are one array for each
-// key.
+// key. The sidecar is the first of them: the reader cuts it out of the text, too.
 //
 // Texts are exported_name(), but for those of the sidecar, which the reader makes printable. There are no addresses of
 // memory: a place without a name is its object and its offset there.

@@ -48,7 +48,7 @@ export function listen(page) {
     for (const edge of ['from', 'to']) on(`${name}-${edge}`, 'change', () => page.typed(name));
   on('save-folded', 'click', () => save(new Blob([folded(page.tree)]), `snapshot-${page.fileId()}.folded`));
   on('save-payload', 'click', () => save(page.packed, `snapshot-${page.fileId()}.flightd.gz`));
-  on('save-sidecar', 'click', () => save(new Blob([JSON.stringify(page.side.sidecar, null, 2)]), `snapshot-${page.fileId()}.json`));
+  on('save-sidecar', 'click', () => save(new Blob([page.side.sidecarBytes]), `snapshot-${page.fileId()}.json`));
   addEventListener('resize', () => { clearTimeout(page.resized); page.resized = setTimeout(redraw, 200); });
   // Paper is white.
   addEventListener('beforeprint', () => { document.documentElement.dataset.theme = 'light'; redraw(); });

@@ -98,6 +98,24 @@ function readSide(head, columns) {
   return side;
 }
 
+// The head up to the first snapshot's sidecar, which page_payload.cpp writes first.
+const kBeforeSidecar = '{"format":1,"sides":[{"sidecar":';
+
+// That sidecar byte for byte, to be saved: JSON.parse() rounds integers above 2^53, and cleaned() replaces characters.
+// The head is valid JSON; no byte of another character is a bracket or a quote in UTF-8.
+function sidecarBytes(head) {
+  const begin = kBeforeSidecar.length;
+  let at = begin, depth = 0, quoted = false;
+  do {
+    const char = String.fromCharCode(head[at++]);
+    if (char === '"') quoted = !quoted;
+    else if (quoted && char === '\\') ++at;
+    else if (!quoted && (char === '{' || char === '[')) ++depth;
+    else if (!quoted && (char === '}' || char === ']')) --depth;
+  } while (depth > 0 && at < head.length);
+  return head.slice(begin, at);
+}
+
 // The snapshot, and the one that it is compared with, if there is one.
 export function decode(bytes) {
   const end = bytes.indexOf(10);
@@ -105,5 +123,7 @@ export function decode(bytes) {
   const head = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
   if (head.format !== 1) throw new Error(`the payload has the format ${head.format}, not 1`);
   const columns = new Columns(bytes, end + 1);
-  return head.sides.map((side) => readSide(side, columns));
+  const sides = head.sides.map((side) => readSide(side, columns));
+  sides[0].sidecarBytes = sidecarBytes(bytes.subarray(0, end));
+  return sides;
 }

@@ -51,8 +51,9 @@ export function madeSide(samples, more = {}) {
   return { head, columns };
 }
 
-export function packed(sides) {
-  const head = Buffer.from(`${JSON.stringify({ format: 1, sides: sides.map((side) => side.head) })}\n`);
+// `edit`: of the head's text.
+export function packed(sides, edit = (text) => text) {
+  const head = Buffer.from(`${edit(JSON.stringify({ format: 1, sides: sides.map((side) => side.head) }))}\n`);
   return gzipSync(Buffer.concat([head, ...sides.map((side) => Buffer.from(side.columns.flatMap(varint)))])).toString('base64');
 }
 export async function made(...sides) {

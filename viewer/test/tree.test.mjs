@@ -176,3 +176,13 @@ test('texts of the sidecar are made printable', async () => {
   assert.equal(side.sidecar.reason, 'a?[2J??</script>ä');
   assert.equal(side.sidecar.warnings[0], printable(reason));
 });
+
+test('the sidecar can be saved byte for byte', async () => {
+  const reason = 'a\u202e"\\"}]{[ä\\';
+  const now = madeSide(burn('a;b', 0, 9, 50), { sidecar: { reason, requests: [{ unit: reason }], big: [1] } }), before = madeSide([]);
+  const big = (text) => text.replace('"big":[1]', '"big":[9007199254740993]');  // 2^53 + 1
+  const sides = decode((await unpack(packed([now, before], big))).bytes);
+  assert.equal(new TextDecoder().decode(sides[0].sidecarBytes), big(JSON.stringify(now.head.sidecar)));
+  assert.equal(sides[0].sidecar.reason, printable(reason));
+  assert.equal(sides[0].samples.time.length, 50);
+});

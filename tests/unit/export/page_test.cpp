@@ -28,6 +28,7 @@ namespace {
 using Json = nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 constexpr std::uint64_t kPageUser = PERF_CONTEXT_USER, kPageKernel = PERF_CONTEXT_KERNEL;
 constexpr std::uint64_t kPageText = 0xffffffff81000000;
@@ -194,6 +195,7 @@ class PageTest : public testing::Test {
 TEST_F(PageTest, HasTheWholeProfile) {
   ASSERT_NO_FATAL_FAILURE(read());
   const std::string bytes = payload_of(page());
+  EXPECT_THAT(bytes, StartsWith(R"({"format":1,"sides":[{"sidecar":{)")) << "where payload.js looks for it";
   const PagePayload payload(bytes);
   ASSERT_EQ(payload.sides().size(), 1U);
   const PagePayload::Side& side = payload.sides().front();
