@@ -15,6 +15,7 @@ const allowed = new Set(['MIT', 'ISC', 'BSD-3-Clause', 'Apache-2.0']);
 
 process.chdir(here);
 const result = await build({
+  absWorkingDir: here,  // esbuild's own is the one in which node was started
   entryPoints: ['src/start.js'], bundle: true, minify: true, format: 'iife', target: 'es2022', charset: 'ascii',
   legalComments: 'none', write: false, metafile: true, outdir: 'dist', logLevel: 'warning',
 });
