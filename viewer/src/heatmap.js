@@ -12,6 +12,7 @@ export class HeatMap {
     canvas.addEventListener('pointerdown', (event) => this.begin(event));
     canvas.addEventListener('pointermove', (event) => this.move(event));
     canvas.addEventListener('pointerup', (event) => this.end(event));
+    canvas.addEventListener('pointercancel', () => this.cancel());
     canvas.addEventListener('pointerleave', () => this.say(-1));
     canvas.addEventListener('keydown', (event) => this.key(event));
   }
@@ -113,6 +114,12 @@ export class HeatMap {
     const { stretch, baseline } = this.dragged;
     this.dragged = null;
     if (stretch[1] > stretch[0]) this.choose(stretch, baseline);
+  }
+  // The browser took the pointer away, for a gesture or a dialog: nothing is selected.
+  cancel() {
+    if (!this.dragged) return;
+    this.dragged = null;
+    this.draw();
   }
 
   // Arrows move the cursor; with Shift they extend a range from where it was, which Enter selects (with Ctrl as the

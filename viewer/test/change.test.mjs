@@ -6,6 +6,7 @@ import { busiestStretch, functions, isNoise, momentOf, paths, verdict } from '..
 import { coverageOf } from '../src/coverage.js';
 import { clockTime } from '../src/format.js';
 import { heatCells, stretchOf } from '../src/heat.js';
+import { HeatMap } from '../src/heatmap.js';
 import { FrameKeys, Tree, weigh } from '../src/tree.js';
 import { burn, made, madeSide } from './made.mjs';
 
@@ -119,4 +120,28 @@ test('columns begin with the seconds of the wall clock', async () => {
   const heat = heatCells(side, coverageOf(side, 0), 0);
   assert.equal(clockTime(side, heat.timeOf(heat.rows)[0], true), '03:12:01.00');
   assert.equal(clockTime(side, 0, true, 3), '03:12:00.250');
+});
+
+test('a drag selects a range, and one that the browser cancels does not', async () => {
+  const [side] = await made(madeSide(burn('t;base', 0, 10000, 1000)));
+  const listeners = {}, chosen = [];
+  const canvas = {
+    addEventListener: (type, listener) => { listeners[type] = listener; },
+    setPointerCapture: () => {},
+    getBoundingClientRect: () => ({ left: 0, top: 0, width: 100, height: 100 }),
+  };
+  const map = new HeatMap(canvas, (stretch) => chosen.push(stretch), () => {});
+  map.draw = () => {};
+  map.show(side, heatCells(side, coverageOf(side, 0), 0), [0, side.end], null);
+  const send = (type, clientX) => listeners[type]({ button: 0, pointerId: 1, clientX, clientY: 50 });
+  send('pointerdown', 30);
+  send('pointermove', 60);
+  listeners.pointercancel({});
+  send('pointermove', 70);
+  assert.equal(map.dragged, null);
+  send('pointerup', 70);
+  assert.deepEqual(chosen, []);
+  send('pointerdown', 30);
+  send('pointerup', 60);
+  assert.equal(chosen.length, 1);
 });
