@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/log/log.hpp"
 #include "libcore/base/unix_socket.hpp"
 
 namespace flight::daemon {
@@ -49,6 +50,13 @@ std::size_t most_calls(std::size_t connections, CallSpan span) {
 void send_and_close(const UniqueFd& fd, CallError error) {
   const std::string message = encode(error_reply(std::move(error)));
   static_cast<void>(::send(fd.get(), message.data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
+// Why a connection cannot be served: epoll_ctl(2) refused it.
+std::string why_unwatched(int error_number) {
+  if (error_number != ENOSPC) return sys_error(error_number, "flightd cannot watch one more connection").value().what;
+  return "flightd cannot watch one more connection: its user has as many epoll watches as fs.epoll.max_user_watches "
+         "permits; raise it with `sysctl -w fs.epoll.max_user_watches=NUMBER`, or end programs that watch many files";
 }
 
 }  // namespace
@@ -251,6 +259,14 @@ bool ControlServer::admit_at_rate(UniqueFd fd) {
   return false;
 }
 
+// Connections that flightd has are served further.
+void ControlServer::refuse_unwatched(const UniqueFd& fd, int error_number) {
+  ++refused_connections_;
+  const std::string why = why_unwatched(error_number);
+  if (!std::exchange(logged_unwatched_, true)) log::warn("a connection is refused: {}. This is logged once", why);
+  send_and_close(fd, permission_denied(why));
+}
+
 void ControlServer::admit(UniqueFd fd) {
   auto caller = peer_of(fd.get());
   if (!caller) return send_and_close(fd, permission_denied(caller.error().what));
@@ -264,7 +280,7 @@ void ControlServer::admit(UniqueFd fd) {
   stream_protocol::socket socket(io_);
   error_code error;
   socket.assign(stream_protocol(), fd.get(), error);
-  if (error) return;
+  if (error) return refuse_unwatched(fd, error.value());
   static_cast<void>(fd.release());  // the socket owns it now
   CallRates* const rates = has_rate(caller->uid) ? &rates_ : nullptr;
   auto session = std::make_shared<ControlSession>(

@@ -75,6 +75,7 @@ class ControlServer {
   // False: it was refused because its user's rate is used up.
   bool admit_at_rate(UniqueFd fd);
   void admit(UniqueFd fd);
+  void refuse_unwatched(const UniqueFd& fd, int error_number);
   // Whether this user's connections and calls have a rate.
   [[nodiscard]] bool has_rate(std::uint32_t uid) const;
   enum class Kind { root, trusted, firing, stranger };
@@ -104,6 +105,7 @@ class ControlServer {
   std::unique_ptr<TaskThread> reader_;                              // for snapshots that clients fetch
   std::unordered_map<const ControlSession*, std::uint64_t> order_;  // in the order of connecting
   std::uint64_t admitted_ = 0, refused_connections_ = 0, dropped_connections_ = 0;
+  bool logged_unwatched_ = false;
   std::function<void()> closed_;
   // Handlers that are still in the loop's queue after the server is destroyed find this expired.
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);

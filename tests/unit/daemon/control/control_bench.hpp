@@ -297,6 +297,9 @@ class ControlBench {
   std::size_t connections() {
     return on_loop([this] { return server_->connections(); });
   }
+  std::uint64_t refused_connections() {
+    return on_loop([this] { return server_->refused_connections(); });
+  }
   // Does what ~ControlServer does while calls are running.
   void destroy_server() {
     on_loop([this] {

@@ -2,13 +2,16 @@
 // Tests which users may connect, the limits of connections, and which files may be at the socket's path.
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include <filesystem>
 
+#include "daemon/log/log.hpp"
 #include "libcore/base/files.hpp"
+#include "tests/unit/base/failing_listings.hpp"
 #include "tests/unit/daemon/control/raw_client.hpp"
 #include "tests/unit/root_test.hpp"
 
@@ -354,6 +357,40 @@ TEST_F(ControlServerTest, OutOfDescriptorsIsWaitedOut) {
   taken.clear();
   EXPECT_EQ(::poll(&ready, 1, 5000), 1) << "who waited is served when there is room again";
   ::setrlimit(RLIMIT_NOFILE, &old_limit);
+}
+
+// As if fs.epoll.max_user_watches were reached.
+TEST_F(ControlServerTest, AConnectionThatCannotBeWatchedIsRefusedWithTheReason) {
+  run();
+  RawClient earlier(bench.socket());
+  ASSERT_TRUE(earlier.send(kGetStatus));
+  ASSERT_TRUE(earlier.receive());
+  testing::internal::CaptureStderr();
+  const auto logger = bench.on_loop([] {
+    auto before = spdlog::default_logger();
+    log::start("control-server-test", "%v");
+    fail_watches();
+    return before;
+  });
+  for (int i = 0; i < 3; ++i) {
+    RawClient client(bench.socket());
+    const Reply reply = client.receive().value_or(Reply{"{}", "no reply", false});
+    EXPECT_EQ(reply.error, "org.varlink.service.PermissionDenied");
+    EXPECT_THAT(error_message(reply), HasSubstr("`sysctl -w fs.epoll.max_user_watches=NUMBER`"));
+    EXPECT_TRUE(client.sees_the_end());
+  }
+  bench.on_loop([&logger] {
+    log::flush();
+    spdlog::set_default_logger(logger);
+    return 0;
+  });
+  const std::string said = testing::internal::GetCapturedStderr();
+  constexpr const char* kLine = "a connection is refused: flightd cannot watch one more connection";
+  EXPECT_THAT(said, HasSubstr(kLine));
+  EXPECT_EQ(said.find(kLine), said.rfind(kLine)) << "it is logged once: " << said;
+  EXPECT_EQ(bench.refused_connections(), 3U);
+  ASSERT_TRUE(earlier.send(kGetStatus));
+  EXPECT_TRUE(earlier.receive()) << "an open connection is served";
 }
 
 TEST_F(ControlServerTest, ASecondServerOnTheSamePathIsRefused) {
