@@ -86,9 +86,12 @@ Result<SchedProfile> SchedProfile::read(const FileReader& file, const SchedOrder
   out.shown.end_ns = std::max(out.shown.begin_ns, out.shown.end_ns);
   if (order.sidecar != nullptr) out.holes = SchedHoles(*order.sidecar, input->records);
 
-  SchedReplay replay(out.shown, out.holes, nullptr);
+  out.lanes = SchedLanes(out.shown, order.lanes);
+  const bool with_lanes = order.lanes.ran_ns > 0 || order.lanes.least_off_ns > 0;
+  SchedReplay replay(out.shown, out.holes, nullptr, with_lanes ? &out.lanes : nullptr);
   for (const SchedRecord& record : records) replay.take(record);
   if (order.count_what_goes_on) replay.finish();
+  out.lanes.arrange();
   out.threads = std::move(replay.threads());
   out.cpus = replay.cpus();
   out.lane_step_ns = replay.lane_step_ns();

@@ -3,7 +3,8 @@
 // worst, and who ran instead. The terms and the numbers are those of `perf sched timehist`.
 //
 //   file ──▶ switches, wake-ups ──▶ SchedTape ──▶ SchedReplay ──▶ threads, CPUs ──▶ rows
-//              (SchedEvents)        in order          └──────▶ again, for who ran instead (SchedWaits)
+//              (SchedEvents)        in order          │ └────▶ stretches, for pictures (SchedLanes)
+//                                                     └──────▶ again, for who ran instead (SchedWaits)
 //
 // The file is input from outside. Memory is bounded by the limits of the parts; what is beyond one is counted.
 #pragma once
@@ -19,6 +20,7 @@
 #include "libcore/perfdata/reader.hpp"
 #include "libcore/profile/read_records.hpp"
 #include "libcore/profile/sched_events.hpp"
+#include "libcore/profile/sched_lanes.hpp"
 #include "libcore/profile/sched_replay.hpp"
 #include "libcore/store/sidecar.hpp"
 
@@ -31,6 +33,7 @@ struct SchedOrder {
   bool count_what_goes_on = true;
   std::size_t most_rows = 20;
   std::size_t most_instead = 3;  // threads of a row
+  SchedLanesOrder lanes;         // by default none
   std::size_t most_records = SchedTape::kMostRecords;
   ReadLimits limits;
 };
@@ -61,6 +64,7 @@ struct SchedProfile {
   std::uint64_t lane_step_ns = 0;
   std::vector<double> blocked_lane;
   SchedHoles holes;
+  SchedLanes lanes;
 
   std::uint64_t switches = 0, wakeups = 0;  // in the file
   std::uint64_t lost = 0;                   // by its LOST records of these events

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "libcore/profile/sched_lanes.hpp"
+
 namespace flight {
 namespace {
 
@@ -22,12 +24,13 @@ bool is_off_cpu(SchedState state) {
 
 }  // namespace
 
-SchedReplay::SchedReplay(const SchedStretch& shown, const SchedHoles& holes, SchedWaits* waits)
+SchedReplay::SchedReplay(const SchedStretch& shown, const SchedHoles& holes, SchedWaits* waits, SchedLanes* lanes)
     : begin_ns_(shown.begin_ns),
       end_ns_(std::max(shown.begin_ns, shown.end_ns)),
       covered_ns_(shown.covered_ns),
       holes_(holes),
       waits_(waits),
+      lanes_(lanes),
       lane_ns_(kLaneSteps) {
   lane_step_ns_ = (end_ns_ - begin_ns_) / kLaneSteps + 1;
 }
@@ -92,7 +95,29 @@ std::vector<double> SchedReplay::blocked_lane() const {
   return out;
 }
 
-void SchedReplay::end_off_cpu(SchedThread& thread, EventTime until_ns, bool goes_on) {
+void SchedReplay::note_off(std::uint32_t number, EventTime until_ns, bool goes_on) const {
+  const SchedThread& thread = threads_[number];
+  const bool is_runnable = thread.state == SchedState::runnable, woken = thread.woken_ns != 0 && !is_runnable;
+  const EventTime off_until_ns = woken ? thread.woken_ns : until_ns;
+  if (is_off_cpu(thread.state))
+    lanes_->off({.begin_ns = thread.since_ns,
+                 .end_ns = off_until_ns,
+                 .thread = number,
+                 .state = thread.state,
+                 .unsure = holes_.any_in(thread.since_ns, off_until_ns),
+                 .goes_on = goes_on && !woken});
+  if (woken)
+    lanes_->off({.begin_ns = thread.woken_ns,
+                 .end_ns = until_ns,
+                 .thread = number,
+                 .state = SchedState::runnable,
+                 .unsure = holes_.any_in(thread.woken_ns, until_ns),
+                 .goes_on = goes_on});
+}
+
+void SchedReplay::end_off_cpu(std::uint32_t number, EventTime until_ns, bool goes_on) {
+  if (lanes_ != nullptr) note_off(number, until_ns, goes_on);
+  SchedThread& thread = threads_[number];
   const EventTime woken_ns = thread.woken_ns;
   const bool is_runnable = thread.state == SchedState::runnable;
   if (is_off_cpu(thread.state)) {
@@ -130,12 +155,21 @@ EventTime SchedReplay::ran_since(const SchedRecord& record, const SchedCpu& cpu,
   return cpu.known || seen || covered_ns_ == 0 ? record.time_ns : covered_ns_;
 }
 
+void SchedReplay::note_ran(const SchedRecord& record, const SchedCpu& cpu, bool follows, std::uint32_t number,
+                           EventTime since_ns) const {
+  if (cpu.known && !follows)
+    lanes_->ran({.begin_ns = cpu.since_ns, .end_ns = record.time_ns, .cpu = record.cpu, .thread = SchedWaits::kNobody});
+  else if (record.tid != 0)
+    lanes_->ran({.begin_ns = since_ns, .end_ns = record.time_ns, .cpu = record.cpu, .thread = number});
+}
+
 // The thread of the switch leaves the CPU; returns its number. `follows`: it is the one that ran there.
 std::uint32_t SchedReplay::leave(const SchedRecord& record, SchedCpu& cpu, bool follows) {
   const std::uint32_t number = follows ? cpu.thread : number_of(record.tid, record.name);
   const EventTime since_ns = ran_since(record, cpu, follows, number);
   if (cpu.known && !follows) cpu.unknown_ns += shown_part(cpu.since_ns, record.time_ns);
   (record.tid == 0 ? cpu.idle_ns : cpu.run_ns) += shown_part(since_ns, record.time_ns);
+  if (lanes_ != nullptr) note_ran(record, cpu, follows, number, since_ns);
   if (number == SchedWaits::kNobody) return number;
   SchedThread& thread = threads_[number];
   if (record.name != 0) thread.name = record.name;
@@ -155,8 +189,8 @@ void SchedReplay::get_cpu(const SchedRecord& record, SchedCpu& cpu) {
   cpu.since_ns = record.time_ns;
   cpu.known = true;
   if (cpu.thread == SchedWaits::kNobody) return;
+  end_off_cpu(cpu.thread, record.time_ns, false);
   SchedThread& thread = threads_[cpu.thread];
-  end_off_cpu(thread, record.time_ns, false);
   thread.state = SchedState::running;
   thread.since_ns = record.time_ns;
   thread.woken_ns = 0;
@@ -194,15 +228,22 @@ void SchedReplay::take(const SchedRecord& record) {
 }
 
 void SchedReplay::finish() {
-  for (SchedCpu& cpu : cpus_) {
+  for (std::size_t number = 0; number < cpus_.size(); ++number) {
+    SchedCpu& cpu = cpus_[number];
     if (!cpu.known) continue;
     (cpu.tid == 0 ? cpu.idle_ns : cpu.run_ns) += shown_part(cpu.since_ns, end_ns_);
+    if (lanes_ != nullptr && cpu.tid != 0)
+      lanes_->ran({.begin_ns = cpu.since_ns,
+                   .end_ns = end_ns_,
+                   .cpu = static_cast<std::uint32_t>(number),
+                   .thread = cpu.thread});
   }
-  for (SchedThread& thread : threads_) {
+  for (std::uint32_t number = 0; number < threads_.size(); ++number) {
+    const SchedThread& thread = threads_[number];
     if (thread.state == SchedState::running)
       add(thread.run, thread.since_ns, end_ns_, holes_.any_on(thread.cpu, thread.since_ns, end_ns_), true);
     else if (thread.state != SchedState::ended)
-      end_off_cpu(thread, end_ns_, true);
+      end_off_cpu(number, end_ns_, true);
   }
   if (waits_ != nullptr) waits_->finish();
 }

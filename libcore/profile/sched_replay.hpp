@@ -21,6 +21,8 @@
 
 namespace flight {
 
+class SchedLanes;
+
 enum class SchedState : std::uint8_t { unknown, running, runnable, blocked, sleeping, ended };
 
 // The stretches of a thread in one state.
@@ -71,8 +73,8 @@ class SchedReplay {
   static constexpr std::size_t kMostThreads = 1U << 17U;
   static constexpr std::size_t kLaneSteps = 240;
 
-  // `holes` and `waits` must outlive it; nullptr: none.
-  SchedReplay(const SchedStretch& shown, const SchedHoles& holes, SchedWaits* waits);
+  // `holes`, `waits` and `lanes` must outlive it; nullptr: none.
+  SchedReplay(const SchedStretch& shown, const SchedHoles& holes, SchedWaits* waits, SchedLanes* lanes = nullptr);
 
   // In the order of time.
   void take(const SchedRecord& record);
@@ -94,7 +96,10 @@ class SchedReplay {
                                     std::uint32_t number) const;
   void get_cpu(const SchedRecord& record, SchedCpu& cpu);
   void forget(std::uint32_t cpu, std::uint32_t number);
-  void end_off_cpu(SchedThread& thread, EventTime until_ns, bool goes_on);
+  void end_off_cpu(std::uint32_t number, EventTime until_ns, bool goes_on);
+  void note_ran(const SchedRecord& record, const SchedCpu& cpu, bool follows, std::uint32_t number,
+                EventTime since_ns) const;
+  void note_off(std::uint32_t number, EventTime until_ns, bool goes_on) const;
   void add(SchedSpans& spans, EventTime from_ns, EventTime until_ns, bool unsure, bool goes_on) const;
   [[nodiscard]] std::uint64_t shown_part(EventTime from_ns, EventTime until_ns) const;
   void add_to_lane(EventTime from_ns, EventTime until_ns);
@@ -102,6 +107,7 @@ class SchedReplay {
   EventTime begin_ns_, end_ns_, covered_ns_;
   const SchedHoles& holes_;
   SchedWaits* waits_;
+  SchedLanes* lanes_;
   std::vector<SchedThread> threads_;
   std::unordered_map<std::uint32_t, std::uint32_t> of_tid_;  // the newest
   std::vector<SchedCpu> cpus_;

@@ -220,6 +220,101 @@ TEST_F(SchedTest, MissingSwitchesAreUnknownTime) {
   EXPECT_EQ(thread(profile, 10).run.unsure, 0U);
 }
 
+// Who ran when, in the newest part of the time: "0 10 3000-5000"; ?: it is not known.
+std::vector<std::string> lanes_of(const SchedProfile& profile) {
+  std::vector<std::string> out;
+  for (const SchedRan& one : profile.lanes.all_ran())
+    out.push_back(fmt::format("{} {} {}-{}", one.cpu,
+                              one.thread == SchedWaits::kNobody ? "?" : std::to_string(profile.threads[one.thread].tid),
+                              one.begin_ns, one.end_ns));
+  return out;
+}
+std::vector<std::string> off_of(const SchedProfile& profile) {
+  std::vector<std::string> out;
+  for (const SchedOff& one : profile.lanes.all_off()) {
+    const char* state = one.state == SchedState::blocked ? "D" : one.state == SchedState::sleeping ? "S" : "R";
+    out.push_back(fmt::format("{} {} {}-{}{}{}", profile.threads[one.thread].tid, state, one.begin_ns, one.end_ns,
+                              one.unsure ? " ~" : "", one.goes_on ? " +" : ""));
+  }
+  return out;
+}
+
+TEST_F(SchedTest, LanesHaveWhoRanInTheNewestPart) {
+  to(1000, 0, 0, kStateR, 10);
+  to(3000, 0, 10, kStateS, 11);
+  to(6000, 0, 11, kStateS, 0);
+  to(7000, 0, 0, kStateR, 10);
+  to(2000, 1, 0, kStateR, 12);
+  // 12 leaves the CPU, 13 gets it: not recorded
+  to(5000, 1, 13, kStateS, 14);
+  SchedOrder order;
+  order.shown = {.begin_ns = 1000, .end_ns = 8000, .covered_ns = 1000};
+  order.lanes.ran_ns = 6000;
+  const SchedProfile profile = read(order);
+  EXPECT_EQ(profile.lanes.ran_begin_ns(), 2000U);
+  EXPECT_THAT(lanes_of(profile),
+              ElementsAre("0 10 2000-3000", "0 11 3000-6000", "0 10 7000-8000", "1 ? 2000-5000", "1 14 5000-8000"));
+  EXPECT_THAT(off_of(profile), IsEmpty());
+  EXPECT_EQ(thread(profile, 10).run.total_ns, 3000U) << "in all of the time";
+  EXPECT_THAT(lanes_of(read()), IsEmpty()) << "nobody has asked for them";
+}
+
+// The sums of the stretches are those of the threads and CPUs.
+TEST_F(SchedTest, LanesOfAllTimeHaveTheTimesOfTheThreads) {
+  for (EventTime i = 1; i <= 50; ++i) {
+    to(1000 * i, 0, 10, i % 3 == 0 ? kStateD : kPreempted, 11);
+    to(1000 * i + 300, 0, 11, kStateS, 10);
+    to(1000 * i + 400, 1, 20, kStateS, 21);
+    to(1000 * i + 900, 1, 21, kPreempted, 20);
+  }
+  SchedOrder order;
+  order.lanes = {.ran_ns = UINT64_MAX, .least_off_ns = 1};
+  const SchedProfile profile = read(order);
+  std::vector<std::uint64_t> ran(profile.threads.size()), off(profile.threads.size());
+  for (const SchedRan& one : profile.lanes.all_ran()) ran.at(one.thread) += one.end_ns - one.begin_ns;
+  for (const SchedOff& one : profile.lanes.all_off()) off.at(one.thread) += one.end_ns - one.begin_ns;
+  for (std::size_t i = 0; i < profile.threads.size(); ++i) {
+    const SchedThread& one = profile.threads[i];
+    EXPECT_EQ(ran[i], one.run.total_ns) << one.tid;
+    EXPECT_EQ(off[i], one.preempted.total_ns + one.blocked.total_ns + one.slept.total_ns) << one.tid;
+  }
+}
+
+TEST_F(SchedTest, LanesBeginLaterIfThereAreTooManyStretches) {
+  for (EventTime i = 1; i <= 100; ++i) to(1000 * i, 0, i % 2 == 0 ? 10 : 11, kPreempted, i % 2 == 0 ? 11 : 10);
+  to(500, 1, 0, kStateR, 12);
+  to(100'500, 1, 12, kStateS, 0);
+  SchedOrder order;
+  order.lanes = {.ran_ns = 99'000, .most_ran = 5};
+  const SchedProfile profile = read(order);
+  EXPECT_EQ(profile.lanes.ran_begin_ns(), 97'000U);
+  EXPECT_THAT(lanes_of(profile), ElementsAre("0 10 97000-98000", "0 11 98000-99000", "0 10 99000-100000",
+                                             "0 11 100000-100500", "1 12 97000-100500"));
+}
+
+// By its state, each with its wait for a CPU after it.
+TEST_F(SchedTest, LongStretchesOffTheCpus) {
+  to(1000, 0, 10, kStateD, 11);
+  wake(4000, 0, 10);
+  to(5500, 0, 11, kPreempted, 10);
+  to(6000, 0, 10, kStateS, 11);
+  to(6400, 0, 11, kStateS, 10);
+  to(7000, 0, 10, kStateS, 0);
+  to(7100, 1, 0, kStateR, 12);
+  to(9000, 1, 12, kStateS, 0);
+  Sidecar sidecar;
+  sidecar.holes.push_back({"sched", 1, 2000, 2100, 7});
+  SchedOrder order;
+  order.sidecar = &sidecar;
+  order.lanes.least_off_ns = 500;
+  EXPECT_THAT(off_of(read(order)), ElementsAre("10 D 1000-4000 ~", "10 R 4000-5500", "11 R 5500-6000",
+                                               "11 S 6400-9000 +", "10 S 7000-9000 +"));
+  order.lanes.most_off = 1;
+  const SchedProfile some = read(order);
+  EXPECT_THAT(off_of(some), ElementsAre("10 D 1000-4000 ~", "10 R 4000-5500", "11 S 6400-9000 +"));
+  EXPECT_EQ(some.lanes.left_out_off(), 2U);
+}
+
 // A thread can have run in a hole.
 TEST_F(SchedTest, ATimeAcrossAHoleIsUnsure) {
   to(1000, 0, 10, kPreempted, 11);
