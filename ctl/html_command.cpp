@@ -13,11 +13,14 @@
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
 #include "ctl/profiled.hpp"
+#include "ctl/sched_text.hpp"
 #include "libcore/base/inherited_state.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/export/page.hpp"
+#include "libcore/export/page_sched.hpp"
 #include "libcore/json/value.hpp"
 #include "libcore/profile/folded.hpp"
+#include "libcore/profile/sched.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -28,10 +31,16 @@ struct HtmlSide {
   SnapshotProfile profile;
   std::size_t event = 0;
   PageSamples samples;
+  std::optional<PageSched> sched;
   std::vector<std::string> notes;
 
   [[nodiscard]] PageSide page() const {
-    return {.profile = profile, .event = event, .samples = samples, .sidecar = sidecar, .notes = notes};
+    return {.profile = profile,
+            .event = event,
+            .samples = samples,
+            .sidecar = sidecar,
+            .notes = notes,
+            .sched = sched ? &*sched : nullptr};
   }
 };
 
@@ -47,6 +56,24 @@ std::vector<std::string> notes_of_page(const Profiled& snapshot, const SnapshotP
                     "`flightctl stacks` has all",
                     counted(samples.left_out(), "sample")));
   return out;
+}
+
+// nullopt: it has no switches.
+Result<std::optional<PageSched>> read_page_sched(const Profiled& snapshot) {
+  const Sidecar& sidecar = snapshot.sidecar;
+  SchedOrder order;
+  // As `flightctl sched`: the time that all rings have.
+  order.shown = {.begin_ns = sidecar.common_window.begin_ns,
+                 .end_ns = sidecar.window.end_ns,
+                 .covered_ns = sidecar.common_window.begin_ns};
+  order.sidecar = &sidecar;
+  order.lanes = kPageLanes;
+  auto profile = SchedProfile::read(snapshot.data, order);
+  if (!profile && profile.error().errno_value() == ENODEV) return std::optional<PageSched>();
+  if (!profile) return propagate(profile.error());
+  PageSched out{.profile = std::move(*profile), .notes = {}};
+  out.notes = sched_notes(sidecar, out.profile, true);
+  return std::optional<PageSched>(std::move(out));
 }
 
 // `event`: the one to show, if it is there; empty: the main one. nullopt: it was complained about, with this exit code.
@@ -71,6 +98,10 @@ std::optional<HtmlSide> read_html_side(const Common& common, const std::string& 
   }
   out.samples.arrange();
   out.notes = notes_of_page(*snapshot, *profile, out.samples);
+  if (auto sched = read_page_sched(*snapshot))
+    out.sched = std::move(*sched);
+  else
+    out.notes.push_back("scheduling: " + sched.error().what);
   out.event = main_event(*profile);
   for (std::size_t i = 0; i < profile->events.size(); ++i)
     if (profile->events[i].name == event) out.event = i;
@@ -95,7 +126,10 @@ int print_page_result(const Common& common, const std::string& where, const std:
     return where == "-" ? kDone : print(stdout, printable(where) + "\n");
   }
   if (where == "-") return kDone;
-  const json::Object out{{"path", where}, {"samples", sides.front().samples.samples().size()}, {"notes", notes}};
+  const json::Object out{{"path", where},
+                         {"samples", sides.front().samples.samples().size()},
+                         {"scheduling", sides.front().sched.has_value()},
+                         {"notes", notes}};
   return print(stdout, json::dump(out, 2) + "\n");
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "libcore/export/page_payload.hpp"
 
-#include <array>
 #include <cstdint>
 #include <string_view>
 
 #include "libcore/export/gzip.hpp"
 #include "libcore/export/json_pieces.hpp"
+#include "libcore/export/page_columns.hpp"
 
 namespace flight {
 namespace {
@@ -42,12 +42,13 @@ class PayloadWriter {
   explicit PayloadWriter(GzipWriter& to) : out_(to) {}
 
   [[nodiscard]] Result<void> write(std::span<const PageSide> sides) {
-    out_.raw(R"({"format":1,)");
+    out_.raw(R"({"format":2,)");
     out_.column("sides", sides, [this](const PageSide& side) { write_head(side); });
     out_.raw("}\n");
     for (const PageSide& side : sides) {
       write_nodes(side.profile.tree.nodes());
       write_samples(side);
+      if (side.sched != nullptr) PageSchedPart(*side.sched, side.sidecar.window.begin_ns).write_columns(out_);
     }
     return out_.finish();
   }
@@ -65,7 +66,12 @@ class PayloadWriter {
     write_objects(side.profile);
     write_frames(side.profile);
     write_threads(side);
-    out_.format(R"("nodes":{},"samples":{}}})", side.profile.tree.nodes().size(), side.samples.samples().size());
+    out_.raw(R"("sched":)");
+    if (side.sched != nullptr)
+      PageSchedPart(*side.sched, side.sidecar.window.begin_ns).write_head(out_);
+    else
+      out_.raw("null");
+    out_.format(R"(,"nodes":{},"samples":{}}})", side.profile.tree.nodes().size(), side.samples.samples().size());
   }
 
   // Those that have samples, and the one to show.
@@ -161,13 +167,7 @@ class PayloadWriter {
   [[nodiscard]] static std::uint64_t zigzag(std::int64_t number) {
     return (static_cast<std::uint64_t>(number) << 1U) ^ static_cast<std::uint64_t>(number >> 63U);
   }
-  void varint(std::uint64_t number) {
-    std::array<char, 10> bytes{};
-    std::size_t count = 0;
-    for (; number >= 0x80U; number >>= 7U) bytes.at(count++) = static_cast<char>((number & 0x7fU) | 0x80U);
-    bytes.at(count++) = static_cast<char>(number);
-    out_.raw(std::string_view(bytes.data(), count));
-  }
+  void varint(std::uint64_t number) { write_varint(out_, number); }
 
   JsonPieces out_;
 };

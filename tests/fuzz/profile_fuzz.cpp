@@ -7,6 +7,7 @@
 
 #include "libcore/export/firefox.hpp"
 #include "libcore/export/page.hpp"
+#include "libcore/export/page_sched.hpp"
 #include "libcore/export/pprof.hpp"
 #include "libcore/profile/folded.hpp"
 #include "libcore/profile/joined.hpp"
@@ -21,7 +22,8 @@ constexpr std::uint64_t kMostExpanded = 16U << 20U;
 volatile std::size_t written_bytes = 0;
 
 void export_all(const flight::SnapshotProfile& profile, const flight::LabelledStacks& stacks,
-                const flight::TimedSamples& samples, const flight::PageSamples& page_samples) {
+                const flight::TimedSamples& samples, const flight::PageSamples& page_samples,
+                const flight::PageSched* sched) {
   const auto write = [](std::span<const std::byte> bytes) -> flight::Result<void> {
     written_bytes = written_bytes + bytes.size();
     return {};
@@ -32,7 +34,7 @@ void export_all(const flight::SnapshotProfile& profile, const flight::LabelledSt
   const flight::Sidecar sidecar;
   const std::vector<std::string> notes;
   const flight::PageSide side{
-      .profile = profile, .event = event, .samples = page_samples, .sidecar = sidecar, .notes = notes};
+      .profile = profile, .event = event, .samples = page_samples, .sidecar = sidecar, .notes = notes, .sched = sched};
   const std::vector<flight::PageSide> sides(2, side);
   if (!flight::write_page_payload(sides, write)) std::abort();
   const auto folded = flight::write_folded(profile, event, [](std::string_view lines) -> flight::Result<void> {
@@ -76,10 +78,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (std::uint32_t i = 0; i < profile->frames.size(); ++i)
     sum = sum + profile->text_of(i).size() + profile->object_of(i).size();
   samples.arrange(50);
-  const auto sched =
-      flight::SchedProfile::read(*file, {.most_records = 1000, .limits = {.most_expanded_bytes = kMostExpanded}});
+  const auto sched = flight::SchedProfile::read(
+      *file, {.lanes = {.ran_ns = 1'000'000'000, .least_off_ns = 1, .most_ran = 20, .most_off = 20},
+              .most_records = 1000,
+              .limits = {.most_expanded_bytes = kMostExpanded}});
   if (sched && sched->rows.size() > sched->threads.size()) std::abort();
+  if (sched && (sched->lanes.all_ran().size() > 20 || sched->lanes.all_off().size() > 60)) std::abort();
   page_samples.arrange();
-  export_all(*profile, stacks, samples, page_samples);
+  const flight::PageSched page_sched{.profile = sched ? *sched : flight::SchedProfile(), .notes = {}};
+  export_all(*profile, stacks, samples, page_samples, sched ? &page_sched : nullptr);
   return 0;
 }

@@ -30,7 +30,7 @@ export function listen(page) {
   on('event', 'change', () => { state.event = Number($('event').value); state.path = []; page.draw(); page.drawHead(); });
   on('rows', 'change', () => page.drawHeat());
   on('series', 'change', () => page.drawMetrics());
-  on('search', 'input', () => { state.search = $('search').value; page.drawHeat(); page.drawFlames(); });
+  on('search', 'input', () => { state.search = $('search').value; page.drawHeat(); page.drawFlames(); page.drawLanes(); });
   for (const id of ['unit', 'comm', 'thread', 'cpu']) on(id, 'change', () => { state.path = []; page.draw(); });
   on('group', 'change', () => { state.groupBy = $('group').value; state.path = []; page.drawTree(); });
   on('inverted', 'change', () => { state.inverted = $('inverted').checked; state.path = []; page.drawTree(); });
@@ -40,8 +40,12 @@ export function listen(page) {
   on('out', 'click', () => { state.path = []; page.drawFlames(); });
   on('whole', 'click', () => page.choose([0, page.side.end], false));
   on('recorded', 'click', () => { page.recorded(); page.draw(); page.shade(); });
+  on('lanes-span', 'change', () => page.lanes.zoom(Number($('lanes-span').value)));
+  on('lanes-earlier', 'click', () => page.lanes.pan(-0.5));
+  on('lanes-later', 'click', () => page.lanes.pan(0.5));
+  on('lanes-select', 'click', () => page.choose([...page.lanes.range], false));
   on('zone', 'change', () => { state.utc = $('zone').value === 'utc'; page.draw(); page.drawHead(); });
-  const redraw = () => { page.draw(); page.drawMetrics(); };
+  const redraw = () => { page.draw(); page.drawMetrics(); page.drawLanes(); };
   on('theme', 'change', () => { document.documentElement.dataset.theme = $('theme').value; redraw(); });
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
   for (const name of ['now', 'base'])

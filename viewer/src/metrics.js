@@ -3,7 +3,7 @@
 import uPlot from 'uplot';
 import { color, element, fill } from './dom.js';
 
-function chartOf(side, name, series, values, state) {
+export function chartOf(side, name, series, values, state) {
   const { sidecar } = side;
   const toSeconds = (ns) => (side.wallBegin + (ns - sidecar.window.begin_ns) / 1e6) / 1000;
   const times = values.map((_, i) => toSeconds(series.begin_ns + i * series.step_ns));

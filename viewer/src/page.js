@@ -9,8 +9,10 @@ import { Flames } from './flames.js';
 import { clockTime, count, cpus, duration, percent } from './format.js';
 import { heatCells } from './heat.js';
 import { HeatMap } from './heatmap.js';
+import { Lanes } from './lanes.js';
 import { showMetrics } from './metrics.js';
 import { FrameKeys, Tree, weigh } from './tree.js';
+import { lanesText, showBlocked, showWaits, stretchText, worstWaits } from './waits.js';
 
 const kRows = 5, kFunctions = 20;
 
@@ -23,6 +25,8 @@ export class Page {
     this.state.diff = this.state.base !== null && (sides.length > 1 || Boolean(this.side.sidecar.fired));
     this.heatMap = new HeatMap($('heat'), (stretch, isBase) => this.choose(stretch, isBase), (cell) => this.sayCell(cell));
     this.flames = new Flames($('flames'), $('tip'), (path) => { this.state.path = path; this.drawFlames(); }, (tree, id) => this.sayFrame(tree, id));
+    this.lanes = new Lanes($('lanes'), (stretch) => { $('lanes-cell').textContent = stretchText(this.side, stretch, this.state.utc); },
+      () => this.sayLanes());
     listen(this);
     fillLists(this);
     this.draw();
@@ -50,11 +54,14 @@ export class Page {
 
   event() { return this.side.events[this.state.event]; }
   coverage(side, event) {
-    const key = `${side} ${event}`;
-    if (!this.coverages.has(key)) this.coverages.set(key, coverageOf(this.sides[side], event));
+    // A thread is off the CPUs in the time of the switches.
+    const recorded = this.sides[side].events[event]?.of ?? event, key = `${side} ${recorded}`;
+    if (!this.coverages.has(key)) this.coverages.set(key, coverageOf(this.sides[side], recorded));
     return this.coverages.get(key);
   }
   inCpus() { return this.event().clock && !$('shares').checked; }
+  // Of values in CPUs: threads, where they are off the CPUs.
+  unit() { return this.event().unit ?? 'CPUs'; }
   compared() { return this.state.diff && this.state.base !== null; }
 
   // In the other snapshot the event has another number, and threads are others.
@@ -135,7 +142,7 @@ export class Page {
       value += tree.now[id];
       samples += tree.nowSamples[id];
     }
-    $('found').textContent = `${this.inCpus() ? `${cpus(value)} CPUs` : percent(value)}, ${count(samples, 'sample')} of this selection`;
+    $('found').textContent = `${this.inCpus() ? `${cpus(value)} ${this.unit()}` : percent(value)}, ${count(samples, 'sample')} of this selection`;
     $('found').dataset.samples = samples;
   }
   drawLegend() {
@@ -149,7 +156,7 @@ export class Page {
 
   amount(value) { return this.inCpus() ? cpus(value) : percent(value); }
   valueText(tree, id) {
-    const unit = this.inCpus() ? ' CPUs' : '';
+    const unit = this.inCpus() ? ` ${this.unit()}` : '';
     if (!this.compared()) return this.amount(tree.now[id]) + unit;
     return `${this.amount(tree.before[id])} → ${this.amount(tree.now[id])}${unit}`;
   }
@@ -169,7 +176,7 @@ export class Page {
       return;
     }
     const [begin, end] = heat.timeOf(cell), cpu = heat.cpuOf(cell);
-    const amount = this.event().clock ? `${cpus(heat.value[cell])} CPUs` : count(heat.value[cell], 'sample');
+    const amount = this.event().clock ? `${cpus(heat.value[cell])} ${this.unit()}` : count(heat.value[cell], 'sample');
     const missing = heat.missing[cell] > 0 ? `, ${percent(heat.missing[cell])} of it without records` : '';
     $('heat-cell').textContent = `${clockTime(this.side, begin, this.state.utc)} to ${clockTime(this.side, end, this.state.utc, 2)}` +
       `${cpu === null ? '' : `, CPU ${cpu}`}: ${amount}${missing}`;
@@ -201,10 +208,10 @@ export class Page {
     const rows = paths(tree, compared).slice(0, kRows).map(({ top, node }) => [
       compared ? `${this.amount(tree.before[node])} → ${this.amount(tree.now[node])}` : this.amount(tree.now[node]),
       this.timeText(tree.frame[top], true, tree.now[top] === 0), this.pathText(tree.path(node))]);
-    return rows.length === 0 ? [] : [table(caption, [this.inCpus() ? 'CPUs' : 'Share', 'Busiest', 'Where'], rows, [0])];
+    return rows.length === 0 ? [] : [table(caption, [this.inCpus() ? this.unit() : 'Share', 'Busiest', 'Where'], rows, [0])];
   }
   functionTable(caption, rows) {
-    return table(caption, [this.inCpus() ? 'CPUs' : 'Share', 'Function', 'Busiest', 'Called by'], rows, [0]);
+    return table(caption, [this.inCpus() ? this.unit() : 'Share', 'Function', 'Busiest', 'Called by'], rows, [0]);
   }
   // At the top, whatever is chosen below: by thread name, from the callers.
   drawHead() {
@@ -221,7 +228,7 @@ export class Page {
     this.state.diff = before;
     if (ran.length > 0) out.push(this.functionTable('Functions that used most', ran), ...this.pathTable('Threads that used most', ranTree, false));
     else out.push(element('p', {}, 'The snapshot has no samples of this event in this time.'));
-    fill($('change'), ...out);
+    fill($('change'), ...worstWaits(this.side, this.state.utc).map((text) => element('p', { class: 'worst' }, text)), ...out);
     const { sidecar } = this.side;
     $('title').textContent = `Snapshot ${sidecar.id} of ${sidecar.host}: ${sidecar.trigger}`;
     document.title = `${sidecar.host} ${sidecar.id} ${sidecar.trigger}`;
@@ -229,6 +236,7 @@ export class Page {
     showMissing($('missing'), this.sides, this.state.utc);
     showTop($('top'), this.side);
     this.drawMetrics();
+    this.drawSched();
     const id = /^\d+$/.test(sidecar.id) ? sidecar.id : 'ID';
     $('commands').textContent = `flightctl export ${id} --format firefox   # profiler.firefox.com\nflightctl export ${id} --format pprof     # go tool pprof\n` +
       `flightctl export ${id} --format folded    # speedscope, flamegraph.pl\nflightctl report ${id}                    # perf report`;
@@ -238,7 +246,23 @@ export class Page {
     this.plots = [];
     this.shade();
     this.plots = showMetrics($('metrics'), this.side, $('series').value, this.shades);
+    if (this.side.sched) this.plots.push(...showBlocked($('blocked'), this.side, this.shades));
   }
+  drawSched() {
+    const { sched } = this.side;
+    $('sched').hidden = !sched;
+    if (!sched) return;
+    showWaits($('waits'), this.side, this.state.utc);
+    fill($('sched-notes'), ...sched.notes.map((text) => element('li', {}, text)));
+    this.drawLanes();
+  }
+  drawLanes() {
+    if (!this.side.sched) return;
+    const text = this.state.search.toLowerCase();
+    this.lanes.show(this.side.sched, text === '' ? null : (name) => name.toLowerCase().includes(text));
+    this.sayLanes();
+  }
+  sayLanes() { $('lanes-time').textContent = lanesText(this.side, this.lanes.range, this.state.utc); }
   // The selection, in the charts that are there.
   shade() {
     const base = this.compared() && this.state.base.side === 0 ? this.state.base.range : null;

@@ -2,6 +2,9 @@
 // Reads the payload that libcore/export/page_payload.cpp writes: gzip of one line of JSON, and behind it columns of
 // numbers, each a LEB128 varint. Names have been made printable by the writer; texts of the sidecar have not.
 
+import { Columns } from './columns.js';
+import { addOffEvents, readSched } from './sched.js';
+
 // What a terminal or a browser could take for more than a character: as printable() in libcore/base/text.hpp.
 const misleading = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
 export const printable = (text) => text.replace(misleading, '?');
@@ -33,33 +36,12 @@ export async function unpack(base64) {
   return { packed, bytes: new Uint8Array(await new Response(stream).arrayBuffer()) };
 }
 
-class Columns {
-  constructor(bytes, at) {
-    this.bytes = bytes;
-    this.at = at;
-  }
-  // Exact up to 2^53.
-  next() {
-    let value = 0;
-    for (let scale = 1; ; scale *= 128) {
-      if (this.at >= this.bytes.length) throw new Error('the payload is cut off');
-      const byte = this.bytes[this.at++];
-      value += (byte & 127) * scale;
-      if (byte < 128) return value;
-    }
-  }
-  column(length, Type) {
-    const out = new Type(length);
-    for (let i = 0; i < length; ++i) out[i] = this.next();
-    return out;
-  }
-}
-
 export const kKinds = ['root', 'others', 'task', 'kernel', 'user', 'jit', 'unknown'];
 
-// For each node the event it is of, and the task above it.
+// For each node its kind, the event it is of, and the task above it.
 function ofNodes(side) {
   const { parent, frame } = side.nodes;
+  side.nodes.kind = Uint8Array.from(frame, (number) => side.frames.kind[number]);
   side.eventOf = new Int32Array(parent.length).fill(-1);
   side.taskOf = new Uint32Array(parent.length);
   side.events.forEach((event, i) => { side.eventOf[event.root] = i; });
@@ -71,12 +53,12 @@ function ofNodes(side) {
 }
 
 function readSide(head, columns) {
-  const side = { ...head, sidecar: cleaned(head.sidecar), notes: head.notes.map(printable) };
+  const side = { ...head, events: [...head.events], sidecar: cleaned(head.sidecar), notes: head.notes.map(printable) };
   side.kindOf = (frame) => kKinds[head.frames.kind[frame]];
   const parent = new Uint32Array(head.nodes), frame = new Uint32Array(head.nodes);
   for (let i = 1; i < head.nodes; ++i) parent[i] = i - columns.next();
   for (let i = 1; i < head.nodes; ++i) frame[i] = columns.next();
-  side.nodes = { parent, frame, kind: Uint8Array.from(frame, (number) => head.frames.kind[number]) };
+  side.nodes = { parent, frame, kind: null };
   const time = new Float64Array(head.samples);  // ns since the window's begin, ascending
   let at = 0;
   for (let i = 0; i < head.samples; ++i) {
@@ -94,12 +76,14 @@ function readSide(head, columns) {
   side.begin = 0;
   side.end = Math.max(0, side.sidecar.window.end_ns - side.sidecar.window.begin_ns);
   side.wallBegin = Date.parse(side.sidecar.window.begin) || 0;  // in ms
+  side.sched = readSched(head.sched, columns);
   ofNodes(side);
+  if (addOffEvents(side)) ofNodes(side);
   return side;
 }
 
 // The head up to the first snapshot's sidecar, which page_payload.cpp writes first.
-const kBeforeSidecar = '{"format":1,"sides":[{"sidecar":';
+const kBeforeSidecar = '{"format":2,"sides":[{"sidecar":';
 
 // That sidecar byte for byte, to be saved: JSON.parse() rounds integers above 2^53, and cleaned() replaces characters.
 // The head is valid JSON; no byte of another character is a bracket or a quote in UTF-8.
@@ -121,7 +105,7 @@ export function decode(bytes) {
   const end = bytes.indexOf(10);
   if (end < 0) throw new Error('the payload has no head');
   const head = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end)));
-  if (head.format !== 1) throw new Error(`the payload has the format ${head.format}, not 1`);
+  if (head.format !== 2) throw new Error(`the payload has the format ${head.format}, not 2`);
   const columns = new Columns(bytes, end + 1);
   const sides = head.sides.map((side) => readSide(side, columns));
   sides[0].sidecarBytes = sidecarBytes(bytes.subarray(0, end));

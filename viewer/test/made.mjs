@@ -37,23 +37,23 @@ export function madeSide(samples, more = {}) {
       window: { begin_ns: begin, end_ns: begin + span, begin: '2026-11-20T03:12:00.250Z', end: '2026-11-20T03:12:10.250Z' },
       common_window: { begin_ns: begin, end_ns: begin + span }, holes: [], rings: [], ...more.sidecar,
     },
-    notes: [], event: 0, events: [{ name: 'cpu-clock', root: 1, frequency: 99, clock: true }],
+    notes: [], event: 0, events: [{ name: more.event ?? 'cpu-clock', root: 1, frequency: 99, clock: !more.event }],
     objects: { name: ['', 'a'], build: ['', more.build ?? 'aa'] }, frames,
     threads: { known: [true, true], pid: [10, 11], tid: [10, 11], process: ['server', 'other'], unit: ['web.service', ''] },
-    nodes: nodes.length, samples: sorted.length,
+    sched: more.sched ? more.sched.head : null, nodes: nodes.length, samples: sorted.length,
   };
   const columns = [
     ...nodes.slice(1).map(([parent], i) => i + 1 - parent), ...nodes.slice(1).map(([, frame]) => frame),
     ...sorted.map(({ at }, i) => (i === 0 ? (at < 0 ? -at * 2e6 - 1 : at * 2e6) : Math.round((at - sorted[i - 1].at) * 1e6))),
     ...sorted.map(({ node }) => node), ...sorted.map(({ thread }) => thread), ...sorted.map(({ cpu }) => cpu),
-    ...sorted.map(({ weight }) => weight),
+    ...sorted.map(({ weight }) => weight), ...(more.sched?.columns ?? []),
   ];
   return { head, columns };
 }
 
 // `edit`: of the head's text.
 export function packed(sides, edit = (text) => text) {
-  const head = Buffer.from(`${edit(JSON.stringify({ format: 1, sides: sides.map((side) => side.head) }))}\n`);
+  const head = Buffer.from(`${edit(JSON.stringify({ format: 2, sides: sides.map((side) => side.head) }))}\n`);
   return gzipSync(Buffer.concat([head, ...sides.map((side) => Buffer.from(side.columns.flatMap(varint)))])).toString('base64');
 }
 export async function made(...sides) {

@@ -8,6 +8,7 @@
 
 #include "tests/unit/ctl/flightctl_bench.hpp"
 #include "tests/unit/profile/made_file.hpp"
+#include "tests/unit/profile/made_sched.hpp"
 
 namespace flight {
 namespace {
@@ -101,7 +102,26 @@ TEST_F(HtmlTest, JsonSaysWhatWasWritten) {
   ASSERT_TRUE(said.is_object()) << outcome.out;
   EXPECT_EQ(said["path"], "x");
   EXPECT_EQ(said["samples"], 4) << "of all events";
+  EXPECT_EQ(said["scheduling"], false);
   EXPECT_FALSE(said["notes"].empty());
+}
+
+TEST_F(HtmlTest, HasTheSchedulingOfASnapshotWithSwitches) {
+  fs::remove(data_);
+  {
+    const auto file = open_file(data_, O_RDWR | O_CREAT | O_EXCL, 0600);
+    ASSERT_TRUE(file);
+    RecordBuffer records;
+    append_to_another(records, {.time_ns = 4'000'000'000, .cpu = 0, .prev = 0, .state = kStateR, .next = 10});
+    append_to_another(records, {.time_ns = 6'000'000'000, .cpu = 0, .prev = 10, .state = kStateD, .next = 0});
+    write_sched_file(file->get(), records);
+  }
+  run_with_snapshots();
+  const Outcome outcome = ctl({"--json", "html", "-o", "x"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto said = nlohmann::json::parse(outcome.out, nullptr, false);
+  ASSERT_TRUE(said.is_object()) << outcome.out;
+  EXPECT_EQ(said["scheduling"], true);
 }
 
 TEST_F(HtmlTest, OpensThePage) {

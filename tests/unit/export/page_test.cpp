@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@
 #include "tests/unit/export/gunzipped.hpp"
 #include "tests/unit/export/sha256.hpp"
 #include "tests/unit/profile/made_file.hpp"
+#include "tests/unit/profile/made_sched.hpp"
 
 namespace flight {
 namespace {
@@ -75,10 +77,12 @@ class PagePayload {
     Json head;
     std::vector<std::uint64_t> parents, frames;                       // by node
     std::vector<std::uint64_t> times, nodes, threads, cpus, weights;  // by sample; ns from the window's begin
+    std::vector<std::array<std::uint64_t, 4>> ran;                    // CPU, begin, end, thread
+    std::vector<std::array<std::uint64_t, 4>> off;                    // begin, end, thread, state
   };
   explicit PagePayload(const std::string& bytes) : bytes_(bytes), at_(bytes.find('\n') + 1) {
     const Json head = Json::parse(bytes.substr(0, at_), nullptr, false);
-    EXPECT_EQ(head.value("format", 0), 1);
+    EXPECT_EQ(head.value("format", 0), 2);
     for (const Json& side : head.value("sides", Json::array())) read(side);
     EXPECT_EQ(at_, bytes_.size());
   }
@@ -96,7 +100,25 @@ class PagePayload {
     }
     for (auto* column : {&side.nodes, &side.threads, &side.cpus, &side.weights})
       for (std::size_t i = 0; i < samples; ++i) column->push_back(next());
+    if (head.at("sched").is_object()) read_sched(head.at("sched"), side);
     sides_.push_back(std::move(side));
+  }
+  void read_sched(const Json& head, Side& side) {
+    for (std::size_t i = 0; i < head.at("ran").get<std::size_t>(); ++i) side.ran.push_back({next()});
+    for (std::size_t i = 0; i < side.ran.size(); ++i) {
+      const bool follows = i > 0 && side.ran[i - 1][0] == side.ran[i][0];
+      side.ran[i][1] = (follows ? side.ran[i - 1][2] : head.at("lanes_begin").get<std::uint64_t>()) + next();
+      side.ran[i][2] = side.ran[i][1] + next();
+      side.ran[i][3] = next();
+    }
+    for (std::size_t i = 0; i < head.at("off").get<std::size_t>(); ++i) {
+      std::array<std::uint64_t, 4> one{};
+      one[0] = (i == 0 ? 0 : side.off.back()[0]) + next();
+      one[1] = one[0] + next();
+      one[2] = next();
+      one[3] = next();
+      side.off.push_back(one);
+    }
   }
   std::uint64_t next() {
     std::uint64_t out = 0;
@@ -195,7 +217,7 @@ class PageTest : public testing::Test {
 TEST_F(PageTest, HasTheWholeProfile) {
   ASSERT_NO_FATAL_FAILURE(read());
   const std::string bytes = payload_of(page());
-  EXPECT_THAT(bytes, StartsWith(R"({"format":1,"sides":[{"sidecar":{)")) << "where payload.js looks for it";
+  EXPECT_THAT(bytes, StartsWith(R"({"format":2,"sides":[{"sidecar":{)")) << "where payload.js looks for it";
   const PagePayload payload(bytes);
   ASSERT_EQ(payload.sides().size(), 1U);
   const PagePayload::Side& side = payload.sides().front();
@@ -279,6 +301,59 @@ TEST_F(PageTest, HasTwoSides) {
   ASSERT_EQ(payload.sides().size(), 2U);
   EXPECT_EQ(payload.sides()[0].weights, payload.sides()[1].weights);
   EXPECT_EQ(payload.sides()[1].head.at("sidecar").at("id"), "12");
+}
+
+// Thread 10 is blocked, then 11 waits for it.
+TEST_F(PageTest, HasTheScheduling) {
+  ASSERT_NO_FATAL_FAILURE(read());
+  RecordBuffer switches;
+  const auto at = [](std::uint64_t ms) { return kPageBegin + ms * 1'000'000; };
+  for (const test::MadeSwitch& one : std::vector<test::MadeSwitch>{{at(1), 0, 0, test::kStateR, 10},
+                                                                   {at(3), 0, 10, test::kStateD, 11},
+                                                                   {at(7), 0, 11, test::kPreempted, 10},
+                                                                   {at(9), 0, 10, test::kStateS, 0}})
+    append_to_another(switches, one);
+  SchedOrder order;
+  order.shown = {.begin_ns = kPageBegin, .end_ns = at(10), .covered_ns = kPageBegin};
+  order.lanes = {.ran_ns = 5'000'000, .least_off_ns = 1'000'000};
+  auto profile = SchedProfile::read(test::sched_file(switches), order);
+  ASSERT_TRUE(profile) << profile.error().what;
+  const PageSched sched{.profile = std::move(*profile), .notes = {"</script>\x1b"}};
+  PageSide with = side();
+  with.sched = &sched;
+  const std::vector<PageSide> all{with, side()};
+  std::string page;
+  ASSERT_TRUE(write_page(all, append_to(page)));
+  const std::string bytes = payload_of(page);
+  const PagePayload payload(bytes);
+  ASSERT_EQ(payload.sides().size(), 2U);
+  EXPECT_TRUE(payload.sides()[1].head.at("sched").is_null());
+  const PagePayload::Side& one = payload.sides()[0];
+  const Json& head = one.head.at("sched");
+  EXPECT_EQ(head.at("begin"), 0);
+  EXPECT_EQ(head.at("end"), 10'000'000);
+  EXPECT_EQ(head.at("switches"), 4);
+  EXPECT_EQ(head.at("wakeups"), "real-time");
+  EXPECT_EQ(head.at("stacks"), false);
+  EXPECT_EQ(head.at("notes"), Json::array({"</script>?"}));
+  EXPECT_EQ(head.at("threads").at("name"), Json::array({"[unknown]", "task-11", "task-10"}));
+  EXPECT_EQ(head.at("threads").at("tid"), Json::array({0, 11, 10}));
+  ASSERT_EQ(head.at("rows").size(), 2U);
+  EXPECT_EQ(head.at("rows").at(0).at("thread"), 1);
+  EXPECT_EQ(head.at("rows").at(0).at("waited"), Json::array({1, 3'000'000, 3'000'000, 7'000'000, 1, 0}));
+  EXPECT_EQ(head.at("rows").at(0).at("instead"), Json::array({Json::array({2, 2'000'000})}));
+  EXPECT_EQ(head.at("rows").at(1).at("blocked"), Json::array({1, 4'000'000, 4'000'000, 3'000'000, 0, 0}));
+  EXPECT_EQ(head.at("rows").at(1).at("run").at(1), 4'000'000);
+  ASSERT_EQ(head.at("blocked").size(), 1U);
+  EXPECT_EQ(head.at("blocked").at(0).at("thread"), 2);
+  EXPECT_EQ(head.at("cpus"), Json::array({Json::array({0, 8'000'000, 2'000'000, 0})}));
+  EXPECT_EQ(head.at("lanes_begin"), 5'000'000);
+  const std::vector<std::array<std::uint64_t, 4>> ran{{0, 5'000'000, 7'000'000, 1}, {0, 7'000'000, 9'000'000, 2}};
+  EXPECT_EQ(one.ran, ran);
+  const std::vector<std::array<std::uint64_t, 4>> off{
+      {3'000'000, 7'000'000, 2, 1}, {7'000'000, 10'000'000, 1, 0 + 8}, {9'000'000, 10'000'000, 2, 2 + 8}};
+  EXPECT_EQ(one.off, off);
+  EXPECT_EQ(one.times.size(), payload.sides()[1].times.size());
 }
 
 TEST_F(PageTest, OfNothing) {
