@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -105,6 +106,16 @@ std::vector<std::string> notes_of_export(const Profiled& snapshot, const ReadFor
   return out;
 }
 
+// Only firefox has it.
+std::optional<SchedProfile> scheduling_of_export(const Profiled& snapshot, const ExportOptions& options,
+                                                 std::vector<std::string>& notes) {
+  if (options.format != "firefox") return std::nullopt;
+  auto sched = read_scheduling(snapshot);
+  if (sched) return std::move(*sched);
+  notes.push_back("scheduling: " + sched.error().what);
+  return std::nullopt;
+}
+
 PprofFacts pprof_facts(const Profiled& snapshot, const SnapshotProfile& profile,
                        const std::vector<std::string>& notes) {
   const Sidecar& sidecar = snapshot.sidecar;
@@ -147,14 +158,16 @@ int run_export(const Common& common, const ExportOptions& options) {
   KeptSamples kept(*labels);
   const auto taken = read_for_export(*snapshot, options, *labels, kept);
   if (!taken) return complain_of_profile(common, taken.error());
-  const std::vector<std::string> notes = notes_of_export(*snapshot, *taken, kept, options);
+  std::vector<std::string> notes = notes_of_export(*snapshot, *taken, kept, options);
+  const std::optional<SchedProfile> sched = scheduling_of_export(*snapshot, options, notes);
   const auto written = write_exported(*where, [&](const WriteBytes& write) -> Result<void> {
     if (options.format == "pprof")
       return write_pprof(taken->profile, taken->event, kept.stacks, pprof_facts(*snapshot, taken->profile, notes),
                          write);
     if (options.format == "firefox") {
       kept.timed.arrange(kMostFirefoxThreads);
-      return write_firefox(taken->profile, taken->event, kept.timed, snapshot->sidecar, notes, write);
+      return write_firefox(taken->profile, taken->event, kept.timed, snapshot->sidecar, notes, write,
+                           sched ? &*sched : nullptr);
     }
     return write_folded(taken->profile, taken->event, [&](std::string_view lines) {
       return write(std::as_bytes(std::span(lines.data(), lines.size())));

@@ -20,7 +20,6 @@
 #include "libcore/export/page_sched.hpp"
 #include "libcore/json/value.hpp"
 #include "libcore/profile/folded.hpp"
-#include "libcore/profile/sched.hpp"
 
 namespace flight::ctl {
 namespace {
@@ -58,24 +57,6 @@ std::vector<std::string> notes_of_page(const Profiled& snapshot, const SnapshotP
   return out;
 }
 
-// nullopt: it has no switches.
-Result<std::optional<PageSched>> read_page_sched(const Profiled& snapshot) {
-  const Sidecar& sidecar = snapshot.sidecar;
-  SchedOrder order;
-  // As `flightctl sched`: the time that all rings have.
-  order.shown = {.begin_ns = sidecar.common_window.begin_ns,
-                 .end_ns = sidecar.window.end_ns,
-                 .covered_ns = sidecar.common_window.begin_ns};
-  order.sidecar = &sidecar;
-  order.lanes = kPageLanes;
-  auto profile = SchedProfile::read(snapshot.data, order);
-  if (!profile && profile.error().errno_value() == ENODEV) return std::optional<PageSched>();
-  if (!profile) return propagate(profile.error());
-  PageSched out{.profile = std::move(*profile), .notes = {}};
-  out.notes = sched_notes(sidecar, out.profile, true);
-  return std::optional<PageSched>(std::move(out));
-}
-
 // `event`: the one to show, if it is there; empty: the main one. nullopt: it was complained about, with this exit code.
 std::optional<HtmlSide> read_html_side(const Common& common, const std::string& id, const std::string& event,
                                        int& code) {
@@ -98,10 +79,13 @@ std::optional<HtmlSide> read_html_side(const Common& common, const std::string& 
   }
   out.samples.arrange();
   out.notes = notes_of_page(*snapshot, *profile, out.samples);
-  if (auto sched = read_page_sched(*snapshot))
-    out.sched = std::move(*sched);
-  else
+  auto sched = read_scheduling(*snapshot);
+  if (!sched) {
     out.notes.push_back("scheduling: " + sched.error().what);
+  } else if (*sched) {
+    std::vector<std::string> not_known = sched_notes(snapshot->sidecar, **sched, true);
+    out.sched = PageSched{.profile = std::move(**sched), .notes = std::move(not_known)};
+  }
   out.event = main_event(*profile);
   for (std::size_t i = 0; i < profile->events.size(); ++i)
     if (profile->events[i].name == event) out.event = i;

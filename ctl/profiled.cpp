@@ -48,6 +48,20 @@ Answer<Profiled> open_profiled(const Common& common, const std::string& id, Kern
   return out;
 }
 
+Result<std::optional<SchedProfile>> read_scheduling(const Profiled& snapshot) {
+  const Sidecar& sidecar = snapshot.sidecar;
+  SchedOrder order;
+  order.shown = {.begin_ns = sidecar.common_window.begin_ns,
+                 .end_ns = sidecar.window.end_ns,
+                 .covered_ns = sidecar.common_window.begin_ns};
+  order.sidecar = &sidecar;
+  order.lanes = kUsualLanes;
+  auto profile = SchedProfile::read(snapshot.data, order);
+  if (profile) return std::optional<SchedProfile>(std::move(*profile));
+  if (profile.error().errno_value() == ENODEV) return std::optional<SchedProfile>();
+  return propagate(profile.error());
+}
+
 int complain_of_profile(const Common& common, const Error& error) {
   const bool no_event = error.errno_value() == EINVAL;
   return complain(common, no_event ? kUsageError : kOutputFailed, error.what, no_event ? kUsage : kRefused);

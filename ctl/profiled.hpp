@@ -11,6 +11,7 @@
 #include "ctl/kallsyms.hpp"
 #include "libcore/base/result.hpp"
 #include "libcore/perfdata/reader.hpp"
+#include "libcore/profile/sched.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight::ctl {
@@ -26,6 +27,8 @@ struct Profiled {
                                              KernelSymbols symbols = KernelSymbols::wait);
 // The data where it is; nullopt: this process may not read it, or it is on another machine.
 [[nodiscard]] std::optional<FileReader> data_in_place(const Common& common, const Sidecar& sidecar);
+// Who waited and who ran, with lanes, in the time that all rings have; nullopt: the snapshot has no switches.
+[[nodiscard]] Result<std::optional<SchedProfile>> read_scheduling(const Profiled& snapshot);
 // Prints an error of SnapshotProfile::read(), returns the exit code: an event that is not there is a usage error.
 [[nodiscard]] int complain_of_profile(const Common& common, const Error& error);
 

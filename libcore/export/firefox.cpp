@@ -31,7 +31,7 @@ constexpr std::string_view kMarkerSchema =
 class FirefoxWriter {
  public:
   FirefoxWriter(const SnapshotProfile& profile, std::size_t event, const TimedSamples& samples, const Sidecar& sidecar,
-                GzipWriter& to)
+                const SchedProfile* sched, GzipWriter& to)
       : profile_(profile),
         event_(profile.events[event]),
         samples_(samples),
@@ -39,11 +39,18 @@ class FirefoxWriter {
         begin_ns_(sidecar.window.begin_ns),
         tables_(profile, event_.root),
         markers_(firefox_markers(sidecar)),
-        out_(to) {}
+        out_(to) {
+    sched_.of_threads.resize(samples.threads().size());
+    if (sched == nullptr) return;
+    sched_ = firefox_sched_markers(*sched, samples);
+    markers_.insert(markers_.end(), sched_.others.begin(), sched_.others.end());
+  }
 
   [[nodiscard]] Result<void> write(const std::vector<std::string>& notes) {
     name_processes();
-    name_markers();
+    name_markers(markers_);
+    for (const auto& markers : sched_.of_threads) name_markers(markers);
+    name_markers(sched_.cpus);
     out_.raw(R"({"meta":{)");
     write_meta(notes);
     out_.raw(R"(},"libs":[)");
@@ -56,6 +63,7 @@ class FirefoxWriter {
     write_own_thread();
     std::size_t at = 0;
     for (std::uint32_t i = 0; i < samples_.threads().size(); ++i) at = write_thread(i, at);
+    if (!sched_.cpus.empty()) write_markers_thread("CPUs", "flightd-cpus", sched_.cpus);
     out_.raw("]}\n");
     return out_.finish();
   }
@@ -67,12 +75,10 @@ class FirefoxWriter {
   }
   void add_time(EventTime time_ns) { out_.format("{:.3f}", ms_of(time_ns)); }
   // They are few; each is in the table of texts once.
-  void name_markers() {
-    for (const FirefoxMarker& marker : markers_) {
-      const auto known = std::find(marker_names_.begin(), marker_names_.end(), marker.name);
-      marker_name_numbers_.push_back(tables_.own_texts() + static_cast<std::size_t>(known - marker_names_.begin()));
-      if (known == marker_names_.end()) marker_names_.push_back(marker.name);
-    }
+  void name_markers(const std::vector<FirefoxMarker>& markers) {
+    for (const FirefoxMarker& marker : markers)
+      if (marker_name_numbers_.try_emplace(marker.name, tables_.own_texts() + marker_names_.size()).second)
+        marker_names_.push_back(marker.name);
   }
 
   // A pid that was used again has a text of its own: the viewer takes threads with the same one for one process.
@@ -102,6 +108,7 @@ class FirefoxWriter {
     const std::size_t shown = std::min(samples_.threads().size(), kShownThreads) + 1;
     std::vector<std::size_t> threads;
     for (std::size_t i = 0; i < shown; ++i) threads.push_back(i);
+    if (!sched_.cpus.empty()) threads.push_back(samples_.threads().size() + 1);
     out_.column("initialVisibleThreads", threads, [this](std::size_t thread) { out_.format("{}", thread); });
     out_.format(R"(,"initialSelectedThreads":[{}],)", shown > 1 ? 1 : 0);
     write_extra(notes);
@@ -150,21 +157,30 @@ class FirefoxWriter {
     out_.format(R"(,"isMainThread":{},"pid":"{}","tid":"{}",)", is_main, pid, tid);
   }
 
-  void write_own_thread() {
-    begin_thread("flightd", "flightd", "flightd", "flightd", true);
+  void write_own_thread() { write_markers_thread("flightd", "flightd", markers_); }
+  void write_markers_thread(std::string_view name, std::string_view tid, const std::vector<FirefoxMarker>& markers) {
+    if (name != "flightd") out_.raw(",");
+    begin_thread(name, "flightd", "flightd", tid, name == "flightd");
     out_.raw(R"("showMarkersInTimeline":true,"samples":{"stack":[],"time":[],"weight":null,"weightType":"samples",)");
-    out_.raw(R"("length":0},"markers":{)");
-    out_.column("data", markers_, [this](const FirefoxMarker& marker) {
+    out_.raw(R"("length":0},)");
+    write_markers(markers);
+    out_.raw("}");
+  }
+
+  void write_markers(const std::vector<FirefoxMarker>& markers) {
+    out_.raw(R"("markers":{)");
+    out_.column("data", markers, [this](const FirefoxMarker& marker) {
       out_.raw(R"({"type":"flightd","text":)");
       out_.text(marker.text);
       out_.raw("}");
     });
     out_.raw(",");
-    out_.column("name", marker_name_numbers_, [this](std::size_t number) { out_.format("{}", number); });
+    out_.column("name", markers,
+                [this](const FirefoxMarker& marker) { out_.format("{}", marker_name_numbers_.at(marker.name)); });
     out_.raw(",");
-    out_.column("startTime", markers_, [this](const FirefoxMarker& marker) { add_time(marker.begin_ns); });
+    out_.column("startTime", markers, [this](const FirefoxMarker& marker) { add_time(marker.begin_ns); });
     out_.raw(",");
-    out_.column("endTime", markers_, [this](const FirefoxMarker& marker) {
+    out_.column("endTime", markers, [this](const FirefoxMarker& marker) {
       if (marker.end_ns)
         add_time(*marker.end_ns);
       else
@@ -172,10 +188,10 @@ class FirefoxWriter {
     });
     out_.raw(",");
     // A moment, or an interval with both of its ends.
-    out_.column("phase", markers_, [this](const FirefoxMarker& marker) { out_.raw(marker.end_ns ? "1" : "0"); });
+    out_.column("phase", markers, [this](const FirefoxMarker& marker) { out_.raw(marker.end_ns ? "1" : "0"); });
     out_.raw(",");
-    out_.column_of("category", markers_.size(), "0");
-    out_.format(R"(,"length":{}}}}})", markers_.size());
+    out_.column_of("category", markers.size(), "0");
+    out_.format(R"(,"length":{}}})", markers.size());
   }
 
   [[nodiscard]] std::string name_of(const TimedSamples::Thread& thread) const {
@@ -199,7 +215,8 @@ class FirefoxWriter {
     std::size_t end = at;
     while (end < samples_.samples().size() && samples_.samples()[end].thread == number) ++end;
     write_samples(std::span(samples_.samples()).subspan(at, end - at));
-    out_.raw(R"("markers":{"data":[],"name":[],"startTime":[],"endTime":[],"phase":[],"category":[],"length":0}})");
+    write_markers(sched_.of_threads[number]);
+    out_.raw("}");
     return end;
   }
 
@@ -231,9 +248,10 @@ class FirefoxWriter {
   EventTime begin_ns_;
   FirefoxTables tables_;
   std::vector<FirefoxMarker> markers_;
+  FirefoxSchedMarkers sched_;
   JsonPieces out_;
   std::vector<std::string> marker_names_;
-  std::vector<std::size_t> marker_name_numbers_;                         // of each marker, in the table of texts
+  std::map<std::string, std::size_t> marker_name_numbers_;               // by the name: in the table of texts
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> pids_;  // by pid and process
 };
 
@@ -241,10 +259,11 @@ class FirefoxWriter {
 
 Result<void> write_firefox(const SnapshotProfile& profile, std::size_t event, const TimedSamples& samples,
                            const Sidecar& sidecar, const std::vector<std::string>& notes,
-                           const std::function<Result<void>(std::span<const std::byte> bytes)>& write) {
+                           const std::function<Result<void>(std::span<const std::byte> bytes)>& write,
+                           const SchedProfile* sched) {
   auto to = GzipWriter::create(write);
   if (!to) return propagate(to.error());
-  return FirefoxWriter(profile, event, samples, sidecar, *to).write(notes);
+  return FirefoxWriter(profile, event, samples, sidecar, sched, *to).write(notes);
 }
 
 }  // namespace flight

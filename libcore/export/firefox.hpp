@@ -4,7 +4,9 @@
 // versions of the viewer read it, too; other tools do not read version 66, which renames `prefix`.
 //
 //   threads: 0  "flightd": markers of what happened, and counters of the metrics
-//            1… each thread with samples, the busiest first; the last may be several
+//            1… each thread with samples, the busiest first; the last may be several. Where switches are recorded, with
+//               markers of the times in which it was blocked or waited for a CPU
+//            n  "CPUs": markers of who ran on each CPU in the newest part of the time, where that is recorded
 //   shared:  stacks, frames, functions and texts of all threads
 //
 // Times are in ms from the begin of the snapshot. There are no addresses of memory: a frame's address is its function's
@@ -20,6 +22,7 @@
 #include "libcore/base/result.hpp"
 #include "libcore/export/timed_samples.hpp"
 #include "libcore/profile/profile.hpp"
+#include "libcore/profile/sched.hpp"
 #include "libcore/store/sidecar.hpp"
 
 namespace flight {
@@ -27,9 +30,11 @@ namespace flight {
 inline constexpr std::size_t kMostFirefoxThreads = 512;  // more make the viewer slow
 
 // Of one event, by its index in `events`. `samples`: of the profile; arrange() was called with kMostFirefoxThreads.
-// `notes`: what is missing, for people. `write` is called with some KiB at a time.
+// `notes`: what is missing, for people. `write` is called with some KiB at a time. `sched`, with its lanes; nullptr:
+// there are no switches.
 [[nodiscard]] Result<void> write_firefox(const SnapshotProfile& profile, std::size_t event, const TimedSamples& samples,
                                          const Sidecar& sidecar, const std::vector<std::string>& notes,
-                                         const std::function<Result<void>(std::span<const std::byte> bytes)>& write);
+                                         const std::function<Result<void>(std::span<const std::byte> bytes)>& write,
+                                         const SchedProfile* sched = nullptr);
 
 }  // namespace flight

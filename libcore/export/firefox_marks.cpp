@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "libcore/base/units.hpp"
 
@@ -75,6 +77,36 @@ std::vector<FirefoxMarker> firefox_markers(const Sidecar& sidecar) {
   out.resize(std::min(out.size(), kMostFirefoxMarkers));
   std::stable_sort(out.begin(), out.end(),
                    [](const FirefoxMarker& a, const FirefoxMarker& b) { return a.begin_ns < b.begin_ns; });
+  return out;
+}
+
+FirefoxSchedMarkers firefox_sched_markers(const SchedProfile& sched, const TimedSamples& samples) {
+  FirefoxSchedMarkers out;
+  out.of_threads.resize(samples.threads().size());
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::size_t> tracks;  // by tid and pid
+  for (std::size_t i = 0; i < samples.threads().size(); ++i)
+    if (const TimedSamples::Thread& thread = samples.threads()[i]; thread.known)
+      tracks.try_emplace({thread.tid, thread.pid}, i);
+  const auto text_of = [&sched](std::uint32_t thread) {
+    return thread < sched.threads.size() ? fmt::format("{} ({})", sched.name_of(thread), sched.threads[thread].tid)
+                                         : std::string("switches are missing");
+  };
+  for (const SchedOff& one : sched.lanes.all_off()) {
+    // That a thread sleeps is no news.
+    if (one.state == SchedState::sleeping) continue;
+    const SchedThread& thread = sched.threads[one.thread];
+    const auto track = tracks.find({thread.tid, thread.pid});
+    std::vector<FirefoxMarker>& to = track == tracks.end() ? out.others : out.of_threads[track->second];
+    to.push_back({.name = one.state == SchedState::blocked ? "blocked (state D)" : "waits for a CPU",
+                  .text = text_of(one.thread) + (one.unsure ? ", across a hole" : ""),
+                  .begin_ns = one.begin_ns,
+                  .end_ns = one.end_ns});
+  }
+  for (const SchedRan& one : sched.lanes.all_ran())
+    out.cpus.push_back({.name = fmt::format("CPU {}", one.cpu),
+                        .text = text_of(one.thread),
+                        .begin_ns = one.begin_ns,
+                        .end_ns = one.end_ns});
   return out;
 }
 

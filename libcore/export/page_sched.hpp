@@ -21,8 +21,6 @@
 
 namespace flight {
 
-inline constexpr SchedLanesOrder kPageLanes{.ran_ns = 2'000'000'000, .least_off_ns = 1'000'000};
-
 struct PageSched {
   SchedProfile profile;
   std::vector<std::string> notes;  // what is not known, for people

@@ -25,6 +25,9 @@ struct SchedLanesOrder {
   std::size_t most_ran = 1U << 15U, most_off = 1U << 13U;  // of all CPUs; of each state
 };
 
+// For a picture that people look at.
+inline constexpr SchedLanesOrder kUsualLanes{.ran_ns = 2'000'000'000, .least_off_ns = 1'000'000};
+
 struct SchedRan {
   EventTime begin_ns = 0, end_ns = 0;
   std::uint32_t cpu = 0, thread = 0;  // SchedWaits::kNobody: it is not known which thread

@@ -30,7 +30,8 @@ void export_all(const flight::SnapshotProfile& profile, const flight::LabelledSt
   };
   const std::size_t event = flight::main_event(profile);
   if (!flight::write_pprof(profile, event, stacks, {}, write)) std::abort();
-  if (!flight::write_firefox(profile, event, samples, {}, {}, write)) std::abort();
+  if (!flight::write_firefox(profile, event, samples, {}, {}, write, sched != nullptr ? &sched->profile : nullptr))
+    std::abort();
   const flight::Sidecar sidecar;
   const std::vector<std::string> notes;
   const flight::PageSide side{

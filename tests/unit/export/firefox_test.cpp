@@ -9,12 +9,14 @@
 #include <cerrno>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "libcore/base/text.hpp"
 #include "tests/unit/export/gunzipped.hpp"
 #include "tests/unit/profile/made_file.hpp"
+#include "tests/unit/profile/made_sched.hpp"
 
 namespace flight {
 namespace {
@@ -138,11 +140,13 @@ class FirefoxTest : public testing::Test {
     if (!profile) return "";
     samples.arrange(kMostFirefoxThreads);
     std::string packed;
-    EXPECT_TRUE(write_firefox(*profile, event, samples, sidecar_, {"a note"},
-                              [&packed](std::span<const std::byte> piece) -> Result<void> {
-                                packed.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-                                return {};
-                              }));
+    EXPECT_TRUE(write_firefox(
+        *profile, event, samples, sidecar_, {"a note"},
+        [&packed](std::span<const std::byte> piece) -> Result<void> {
+          packed.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+          return {};
+        },
+        sched_ ? &*sched_ : nullptr));
     return test::gunzipped(packed);
   }
   Json whole_profile(std::size_t event = 1) {
@@ -166,8 +170,22 @@ class FirefoxTest : public testing::Test {
     return out;
   }
 
+  // "hole 2000 2500.0: stacks, CPU 1: 7 records lost"
+  static std::vector<std::string> markers_of(const Json& profile, std::size_t thread) {
+    const Json& markers = profile.at("threads").at(thread).at("markers");
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < markers.at("length").get<std::size_t>(); ++i)
+      out.push_back(fmt::format(
+          "{} {:.0f} {}: {}",
+          profile.at("shared").at("stringArray").at(markers.at("name")[i].get<std::size_t>()).get<std::string>(),
+          markers.at("startTime")[i].get<double>(), markers.at("endTime")[i].dump(),
+          markers.at("data")[i].at("text").get<std::string>()));
+    return out;
+  }
+
   RecordBuffer records_;
   Sidecar sidecar_;
+  std::optional<SchedProfile> sched_;
 };
 
 TEST_F(FirefoxTest, HasEachThreadInTime) {
@@ -216,19 +234,38 @@ TEST_F(FirefoxTest, HasMarkersOfWhatHappened) {
   sidecar_.rings = {{"stacks", 3, 4096, kFirefoxBegin + 1'000'000'000, kFirefoxBegin + 9'000'000'000},
                     {"stacks", 4, 4096, kFirefoxBegin + 5'000'000'000, kFirefoxBegin + 9'000'000'000}};  // idle
   const Json profile = whole_profile();
-  const Json& markers = profile["threads"][0]["markers"];
-  std::vector<std::string> said;
-  for (std::size_t i = 0; i < markers["length"].get<std::size_t>(); ++i)
-    said.push_back(fmt::format(
-        "{} {:.0f} {}: {}", profile["shared"]["stringArray"][markers["name"][i].get<std::size_t>()].get<std::string>(),
-        markers["startTime"][i].get<double>(), markers["endTime"][i].dump(),
-        markers["data"][i]["text"].get<std::string>()));
-  EXPECT_THAT(said, testing::ElementsAre("before 0 3000.0: what now is compared with",
-                                         "no older records 0 1000.0: stacks, CPU 3: its ring has no older records",
-                                         "hole 2000 2500.0: stacks, CPU 1: 7 records lost",
-                                         "now 3000 9000.0: what is compared with before",
-                                         "request 5000 null: flightctl (pid 12, uid 0): slow?[2J",
-                                         "firing 8000 9000.0: cpu-spike: cpu.busy is 93, the threshold is 90"));
+  EXPECT_THAT(markers_of(profile, 0),
+              testing::ElementsAre("before 0 3000.0: what now is compared with",
+                                   "no older records 0 1000.0: stacks, CPU 3: its ring has no older records",
+                                   "hole 2000 2500.0: stacks, CPU 1: 7 records lost",
+                                   "now 3000 9000.0: what is compared with before",
+                                   "request 5000 null: flightctl (pid 12, uid 0): slow?[2J",
+                                   "firing 8000 9000.0: cpu-spike: cpu.busy is 93, the threshold is 90"));
+}
+
+// Thread 10 is blocked, then 11, which has no samples, waits for it; it sleeps at the end.
+TEST_F(FirefoxTest, HasWhoWaitedAndWhoRan) {
+  RecordBuffer switches;
+  const auto at = [](std::uint64_t ms) { return kFirefoxBegin + ms * 1'000'000; };
+  for (const test::MadeSwitch& one : std::vector<test::MadeSwitch>{{at(1), 0, 0, test::kStateR, 10},
+                                                                   {at(3), 0, 10, test::kStateD, 11},
+                                                                   {at(7), 0, 11, test::kPreempted, 10},
+                                                                   {at(9), 0, 10, test::kStateS, 0}})
+    append_to_another(switches, one);
+  SchedOrder order;
+  order.shown = {.begin_ns = kFirefoxBegin, .end_ns = at(10), .covered_ns = kFirefoxBegin};
+  order.lanes = {.ran_ns = 5'000'000, .least_off_ns = 1'000'000};
+  auto sched = SchedProfile::read(test::sched_file(switches), order);
+  ASSERT_TRUE(sched) << sched.error().what;
+  sched_ = std::move(*sched);
+  const Json profile = whole_profile();
+  EXPECT_THAT(markers_of(profile, 0), testing::ElementsAre("waits for a CPU 7 10.0: task-11 (11)"));
+  EXPECT_EQ(profile["threads"][1]["name"], "server");
+  EXPECT_THAT(markers_of(profile, 1), testing::ElementsAre("blocked (state D) 3 7.0: task-10 (10)"));
+  ASSERT_EQ(profile["threads"].size(), 4U);
+  EXPECT_EQ(profile["threads"][3]["name"], "CPUs");
+  EXPECT_THAT(markers_of(profile, 3), testing::ElementsAre("CPU 0 5 7.0: task-11 (11)", "CPU 0 7 9.0: task-10 (10)"));
+  EXPECT_EQ(profile["meta"]["initialVisibleThreads"], Json::array({0, 1, 2, 3}));
 }
 
 TEST_F(FirefoxTest, HasTheMetricsOfTheWindow) {
