@@ -11,6 +11,7 @@ import { heatCells } from './heat.js';
 import { HeatMap } from './heatmap.js';
 import { Lanes } from './lanes.js';
 import { showMetrics } from './metrics.js';
+import { isStartup } from './sched.js';
 import { FrameKeys, Tree, weigh } from './tree.js';
 import { lanesText, showBlocked, showWaits, stretchText, worstWaits } from './waits.js';
 
@@ -192,7 +193,7 @@ export class Page {
     return moment.lasts ? `since ${at(moment.begin)}` : `${at(moment.begin)} to ${at(moment.end)}`;
   }
   pathText(frames) {
-    const names = frames.map((frame) => this.keys.frames[frame].name);
+    const names = frames.map((frame) => this.keys.frames[frame].name).filter((name, i) => i === 0 || i === frames.length - 1 || !isStartup(name));
     return (names.length > 8 ? [...names.slice(0, 3), '…', ...names.slice(-4)] : names).join(' > ');
   }
   // Functions by what they used themselves. The time is that of the whole window.

@@ -61,6 +61,10 @@ export function switchAt(side, tid, at) {
   return -1;
 }
 
+// How each program and thread begins: no place to look at.
+const kStartup = /^(_start|__libc_start_\w+|start_thread|__?clone3?|clone3?|ret_from_fork\w*)$/;
+export const isStartup = (name) => kStartup.test(name);
+
 // How it came to leave the CPU: without the scheduler's own functions, which are the same in all stacks.
 const kScheduler = /^(__schedule|schedule|io_schedule|preempt_schedule\w*|schedule_\w+|io_schedule_\w+|bit_wait\w*|__cond_resched)$/;
 export function stackAt(side, tid, at) {
@@ -70,6 +74,7 @@ export function stackAt(side, tid, at) {
   for (let node = side.samples.node[sample]; side.kindOf(frame[node]) !== 'root' && side.kindOf(frame[node]) !== 'task'; node = parent[node])
     names.push(side.frames.name[frame[node]]);
   while (names.length > 1 && kScheduler.test(names[0])) names.shift();
+  while (names.length > 1 && isStartup(names[names.length - 1])) names.pop();
   return names.reverse();
 }
 

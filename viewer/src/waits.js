@@ -6,8 +6,8 @@ import { chartOf } from './metrics.js';
 import { stackAt, times } from './sched.js';
 
 // What the head of the page says: from this part of the time on, or from so long a stretch on.
-const kMostSaid = 0.05, kLongSaidNs = 200e6;
-const kMostNames = 6;
+const kMostSaid = 0.05, kLongSaidNs = 200e6, kMostSentences = 2;
+const kMostNames = 7;
 
 export function threadName(sched, thread) {
   const { name, tid, pid } = sched.threads;
@@ -20,12 +20,13 @@ const onwards = ({ goesOn }) => (goesOn ? ', and it went on' : '');
 
 function whereText(side, row, { at }) {
   const stack = stackAt(side, side.sched.threads.tid[row.thread], at);
-  return stack.length === 0 ? '' : `, in ${(stack.length > kMostNames ? ['…', ...stack.slice(-kMostNames)] : stack).join(' > ')}`;
+  const names = stack.length > kMostNames ? [...stack.slice(0, 3), '…', ...stack.slice(-3)] : stack;
+  return names.length === 0 ? '' : `, in ${names.join(' > ')}`;
 }
 const insteadText = (sched, row) =>
   (row.instead.length === 0 ? '' : `; meanwhile ran ${row.instead.map(([thread, ns]) => `${threadName(sched, thread)} ${duration(ns)}`).join(', ')}`);
 
-// Sentences for the top of the page: the thread that was blocked longest, and the one that waited longest for a CPU.
+// Sentences for the top of the page: the threads that were blocked longest, and the one that waited longest for a CPU.
 export function worstWaits(side, utc) {
   const { sched } = side, out = [];
   if (!sched) return out;
@@ -33,12 +34,13 @@ export function worstWaits(side, utc) {
   const worth = (spans) => spans.longest >= kLongSaidNs || spans.total >= kMostSaid * span;
   const when = (spans) => `${about(spans)}${duration(spans.total)} in ${count(spans.count, 'time')}, at most ${duration(spans.longest)} ` +
     `from ${clockTime(side, spans.at, utc)} on${onwards(spans)}`;
-  const [blocked] = sched.blocked, [waited] = sched.rows;
-  if (blocked && worth(times(blocked.blocked))) {
-    const spans = times(blocked.blocked), others = sched.blocked.length + sched.more_blocked - 1;
-    out.push(`Blocked (state D): ${threadName(sched, blocked.thread)}, ${when(spans)}${whereText(side, blocked, spans)}` +
-      `${others > 0 ? `; and ${count(others, 'other thread')}` : ''}.`);
-  }
+  const said = sched.blocked.slice(0, kMostSentences).filter((row) => worth(times(row.blocked))), [waited] = sched.rows;
+  const others = sched.blocked.length + sched.more_blocked - said.length;
+  said.forEach((row, i) => {
+    const spans = times(row.blocked);
+    out.push(`Blocked (state D): ${threadName(sched, row.thread)}, ${when(spans)}${whereText(side, row, spans)}` +
+      `${i === said.length - 1 && others > 0 ? `; and ${count(others, 'other thread')}` : ''}.`);
+  });
   if (waited && worth(times(waited.waited))) {
     const spans = times(waited.waited);
     out.push(`Waited for a CPU: ${threadName(sched, waited.thread)}, ${when(spans)}${insteadText(sched, waited)}.`);

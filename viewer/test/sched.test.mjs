@@ -37,7 +37,7 @@ const switches = [
   { at: 3, stack: 'io;main;write_log;sys_fsync;io_schedule;schedule;__schedule', thread: 0, weight: 1 },
   { at: 3, stack: 'busy;main;spin', thread: 1, weight: 1 },
   { at: 500, stack: 'io;main;write_log;sys_fsync;io_schedule;schedule;__schedule', thread: 0, weight: 1 },
-  { at: 700, stack: 'io;main;wait', thread: 0, weight: 1 },
+  { at: 700, stack: 'io;_start;__libc_start_call_main;main;wait', thread: 0, weight: 1 },
 ];
 const withSched = (sched) => made(madeSide(switches, { event: 'sched:sched_switch', sched: madeSched(sched) }));
 
@@ -117,6 +117,9 @@ test('the head of the page has the worst waits', async () => {
     'Blocked (state D): io (10), about 2.31 s in 3 times, at most 1.20 s from 03:12:00.25 on, in main > write_log > sys_fsync; and 2 other threads.',
     'Waited for a CPU: busy (11), 900 ms in 2 times, at most 600 ms from 03:12:04.25 on, and it went on; meanwhile ran io (10) 700 ms.',
   ]);
+  const two = await withSched({ rows: [], blocked: [blocked[0], { ...blocked[0], thread: 2 }, { ...blocked[0], thread: 2 }] });
+  assert.deepEqual(worstWaits(two[0], true).map((text) => text.slice(0, 26)), ['Blocked (state D): io (10)', 'Blocked (state D): busy (1']);
+  assert.match(worstWaits(two[0], true)[1], /; and 1 other thread\.$/);
   const small = [{ ...rows[0], waited: [9, ms(90), ms(10), ms(4000), 0, 0] }];
   assert.deepEqual(worstWaits((await withSched({ rows: small }))[0], true), [], 'a short one is no news');
 });
@@ -125,6 +128,7 @@ test('the scheduler\'s own functions are no place', async () => {
   const [side] = await withSched({});
   assert.deepEqual(stackAt(side, 10, ms(3)), ['main', 'write_log', 'sys_fsync']);
   assert.deepEqual(stackAt(side, 11, ms(3)), ['main', 'spin'], 'of the same time, by its thread');
+  assert.deepEqual(stackAt(side, 10, ms(700)), ['main', 'wait'], 'nor what begins each program');
   assert.deepEqual(stackAt(side, 10, ms(4)), []);
   assert.equal(switchAt(side, 11, ms(500)), -1);
   assert.equal(threadName({ threads: { name: ['?', 'a'], tid: [0, 7], pid: [0, 5] } }, 1), 'a (7 of 5)');
