@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -205,6 +206,32 @@ class FlightctlTest : public testing::Test {
     int status = -1;
     EXPECT_EQ(::waitpid(pid, &status, 0), pid);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, std::move(out), ""};
+  }
+  // As ctl(), with a pipe as stdout that nobody reads: the status of wait(2). `ignored`: as in a parent such as Python
+  // or systemd, which ignores SIGPIPE.
+  int without_reader(std::vector<std::string> words, bool ignored, std::string& err) {
+    words.insert(words.begin(), {test::flightctl(), "--socket", bench.socket()});
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    int ends[2] = {-1, -1};
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    UniqueFd to(ends[1]);
+    ::close(ends[0]);
+    const std::string path = bench.folder() + "/stderr";
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
+    ::posix_spawn_file_actions_addopen(&actions, 2, path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const auto before = std::signal(SIGPIPE, ignored ? SIG_IGN : SIG_DFL);
+    pid_t pid = -1;
+    EXPECT_EQ(::posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    static_cast<void>(std::signal(SIGPIPE, before));
+    ::posix_spawn_file_actions_destroy(&actions);
+    int status = 0;
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    err = text_of(path);
+    return status;
   }
   // One line of JSON on stderr, nothing on stdout.
   static std::string error_of(const Outcome& outcome) {

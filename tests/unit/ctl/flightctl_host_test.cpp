@@ -8,9 +8,12 @@
 
 #include <csignal>
 #include <filesystem>
+#include <span>
 
+#include "libcore/compress/zstd.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 #include "tests/unit/environment.hpp"
+#include "tests/unit/profile/made_sched.hpp"
 
 namespace flight {
 namespace {
@@ -64,6 +67,45 @@ TEST_F(HostTest, EveryKindOfAnswerComesThrough) {
   const Outcome no = there({"--json", "info", "99"});
   EXPECT_EQ(no.code, 1);
   EXPECT_EQ(error_of(no), "io.flightd.Recorder.NoSuchSnapshot");
+}
+
+// As on the host itself, though the data has to come from there first.
+TEST_F(HostTest, ViewsOfASnapshotComeThrough) {
+  std::filesystem::remove(data_);
+  {
+    const auto file = open_file(data_, O_RDWR | O_CREAT | O_EXCL, 0600);
+    ASSERT_TRUE(file);
+    RecordBuffer records;
+    append_comm(records, {.pid = 10, .tid = 10, .name = "server"}, {});
+    append_mmap2(records, {.pid = 10, .tid = 10, .address = 0x400000, .bytes = 0x1000, .name = "/no/where/a"}, {});
+    for (const EventTime time_ns : {3'000'000'000U, 3'000'000'001U})
+      append_sample(records, {.time_ns = time_ns, .ip = 0x400010});
+    append_to_another(records, {.time_ns = 3'000'000'000, .cpu = 0, .prev = 0, .state = kStateR, .next = 10});
+    append_to_another(records, {.time_ns = 5'000'000'000, .cpu = 0, .prev = 10, .state = kStateD, .next = 0});
+    write_sched_file(file->get(), records);
+  }
+  // Otherwise it waits for them.
+  const std::string symbols = "ffffffff81000000 T _text\n";
+  const auto frame = compress_all(std::as_bytes(std::span(symbols.data(), symbols.size())), 1);
+  ASSERT_TRUE(frame) << frame.error().what;
+  bench.backend.kallsyms_to_read = bench.folder() + "/kallsyms.zst";
+  std::ofstream(bench.backend.kallsyms_to_read, std::ios::binary)
+      .write(reinterpret_cast<const char*>(frame->data()), static_cast<std::streamsize>(frame->size()));
+  run();
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(there({"snapshot"}).code, 0);
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"--json", "stacks", "1"},
+                                             {"--json", "sched", "1"},
+                                             {"--json", "diff", "1", "2"},
+                                             {"export", "1", "--format", "folded", "-o", "-"},
+                                             {"export", "1", "--format", "pprof", "-o", "-"},
+                                             {"export", "1", "--format", "firefox", "-o", "-"},
+                                             {"html", "2", "--against", "1", "-o", "-"}}) {
+    const Outcome far = there(words), near = ctl(words);
+    EXPECT_EQ(far.code, 0) << testing::PrintToString(words) << far.err;
+    EXPECT_NE(far.out, "") << testing::PrintToString(words);
+    EXPECT_TRUE(far.out == near.out) << testing::PrintToString(words);
+  }
 }
 
 TEST_F(HostTest, ThisMachinesSocketIsNotTheOthers) {

@@ -153,7 +153,7 @@ TEST_F(FlightctlTest, AFullStdoutIsAnError) {
   EXPECT_THAT(outcome.err, HasSubstr("No space left"));
 }
 
-// `flightctl list | head -1`; a parent such as Python or systemd ignores SIGPIPE.
+// `flightctl list | head -1`.
 TEST_F(FlightctlTest, AReaderThatLeavesEndsItQuietly) {
   std::vector<CatalogueRow> rows(1);
   rows[0].id = "1", rows[0].path = "/x", rows[0].time = "2026-11-20T03:12:04.123Z", rows[0].trigger = "oom";
@@ -163,29 +163,10 @@ TEST_F(FlightctlTest, AReaderThatLeavesEndsItQuietly) {
     for (const std::vector<std::string>& words :
          std::vector<std::vector<std::string>>{{"list"}, {"--json", "list"}, {"get", "1", "-o", "-"}, {"--help"}}) {
       SCOPED_TRACE(testing::PrintToString(words) + (ignored ? ", SIGPIPE is ignored" : ""));
-      std::vector<std::string> all{test::flightctl(), "--socket", bench.socket()};
-      all.insert(all.end(), words.begin(), words.end());
-      std::vector<char*> argv;
-      for (std::string& word : all) argv.push_back(word.data());
-      argv.push_back(nullptr);
-      int ends[2] = {-1, -1};
-      ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-      UniqueFd to(ends[1]);
-      ::close(ends[0]);
-      const std::string err = bench.folder() + "/stderr";
-      posix_spawn_file_actions_t actions;
-      ::posix_spawn_file_actions_init(&actions);
-      ::posix_spawn_file_actions_adddup2(&actions, to.get(), 1);
-      ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      const auto before = std::signal(SIGPIPE, ignored ? SIG_IGN : SIG_DFL);
-      pid_t pid = -1;
-      EXPECT_EQ(::posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), environ), 0);
-      static_cast<void>(std::signal(SIGPIPE, before));
-      ::posix_spawn_file_actions_destroy(&actions);
-      int status = 0;
-      EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+      std::string err;
+      const int status = without_reader(words, ignored, err);
       EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE) << status;
-      EXPECT_EQ(text_of(err), "");
+      EXPECT_EQ(err, "");
     }
 }
 
