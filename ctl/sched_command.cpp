@@ -114,6 +114,12 @@ std::size_t rows_of_sched(const SchedOptions& options) {
   return lines ? std::clamp(*lines / kPartOfTerminal, kLeastRows, kRows) : kRows;
 }
 
+std::size_t cpus_of_sched(const SchedOptions& options) {
+  constexpr std::size_t kCpus = 16, kLeastCpus = 2, kPartOfTerminal = 8;
+  const auto lines = options.count != 0 ? std::nullopt : page_lines();
+  return lines ? std::clamp(*lines / kPartOfTerminal, kLeastCpus, kCpus) : kCpus;
+}
+
 int complain_of_sched(const Common& common, const Sidecar& sidecar, Error error) {
   const std::string id = printable(sidecar.id);
   if (error.errno_value() != ENODEV) {
@@ -141,11 +147,12 @@ int run_sched(const Common& common, const SchedOptions& options) {
       .begin_ns = chosen->time.begin_ns, .end_ns = chosen->time.end_ns, .covered_ns = sidecar.common_window.begin_ns};
   order.sidecar = &sidecar;
   order.most_rows = rows_of_sched(options);
+  order.lanes.ran_ns = kUsualLanes.ran_ns;
   const auto profile = SchedProfile::read(snapshot->data, order);
   if (!profile) return complain_of_sched(common, sidecar, profile.error());
   const std::vector<std::string> notes = sched_notes(sidecar, *profile, chosen->all_covered);
   if (common.json) return print(stdout, json_text(sidecar, *profile, notes));
-  return print(stdout, sched_text(sidecar, *profile, notes, Screen::here()));
+  return print(stdout, sched_text(sidecar, *profile, notes, Screen::here(), cpus_of_sched(options)));
 }
 
 }  // namespace flight::ctl

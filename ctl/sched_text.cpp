@@ -22,23 +22,6 @@ namespace {
 constexpr std::size_t kInsteadShown = 5, kMostLaneCells = 76;
 constexpr std::uint64_t kMostLaneSteps = 20'000;
 
-// "03:12:01.234" of the wall clock.
-std::string moment_text(const ClockHistory& clock, EventTime time_ns) {
-  if (clock.triples().empty()) return "?";
-  const WallTime wall = clock.wall_at(time_ns);
-  const std::string whole = local_time(wall);
-  const auto ms = std::chrono::floor<std::chrono::milliseconds>(wall).count() % 1000;
-  return fmt::format("{}.{:03}", whole.size() > 11 ? whole.substr(11) : whole, ms < 0 ? ms + 1000 : ms);
-}
-
-// "nginx[12]", of a thread that is not the first of its process "nginx[13/12]".
-std::string thread_text(const SchedProfile& profile, std::uint32_t number) {
-  const SchedThread& thread = profile.threads[number];
-  const std::string name = printable(profile.name_of(number));
-  if (thread.pid == 0 || thread.pid == thread.tid) return fmt::format("{}[{}]", name, thread.tid);
-  return fmt::format("{}[{}/{}]", name, thread.tid, thread.pid);
-}
-
 std::string total_text(const SchedSpans& spans) { return (spans.unsure > 0 ? "~" : "") + ns_text(spans.total_ns); }
 
 std::string longest_text(const SchedSpans& spans) {
@@ -153,6 +136,21 @@ bool any_goes_on(const SchedProfile& profile) {
 
 }  // namespace
 
+std::string moment_text(const ClockHistory& clock, EventTime time_ns) {
+  if (clock.triples().empty()) return "?";
+  const WallTime wall = clock.wall_at(time_ns);
+  const std::string whole = local_time(wall);
+  const auto ms = std::chrono::floor<std::chrono::milliseconds>(wall).count() % 1000;
+  return fmt::format("{}.{:03}", whole.size() > 11 ? whole.substr(11) : whole, ms < 0 ? ms + 1000 : ms);
+}
+
+std::string thread_text(const SchedProfile& profile, std::uint32_t number) {
+  const SchedThread& thread = profile.threads[number];
+  const std::string name = printable(profile.name_of(number));
+  if (thread.pid == 0 || thread.pid == thread.tid) return fmt::format("{}[{}]", name, thread.tid);
+  return fmt::format("{}[{}/{}]", name, thread.tid, thread.pid);
+}
+
 std::string ns_text(std::uint64_t ns) {
   const auto value = static_cast<double>(ns);
   if (ns == 0) return "-";
@@ -162,7 +160,7 @@ std::string ns_text(std::uint64_t ns) {
 }
 
 std::string sched_text(const Sidecar& sidecar, const SchedProfile& profile, const std::vector<std::string>& notes,
-                       const Screen& screen) {
+                       const Screen& screen, std::size_t most_cpus) {
   const ClockHistory clock = clock_of(sidecar);
   std::string out =
       screen.wrapped(fmt::format("Snapshot {}, scheduling: the {} up to {}, {}. {}", printable(sidecar.id),
@@ -178,6 +176,7 @@ std::string sched_text(const Sidecar& sidecar, const SchedProfile& profile, cons
   out += instead_part(profile, screen);
   out += blocked_part(profile, clock, screen);
   out += lanes_part(sidecar, profile, screen);
+  out += cpu_lanes_text(profile, clock, screen, most_cpus);
   if (any_goes_on(profile)) out += "\n" + screen.wrapped("+: it goes on at the end", 0);
   if (!notes.empty()) out += "\nnot known:\n";
   for (const std::string& note : notes) out += screen.wrapped(note, 2);

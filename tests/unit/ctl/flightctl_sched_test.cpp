@@ -75,6 +75,18 @@ TEST_F(FlightctlSchedTest, ShowsWhoWaitedAndWhoRan) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("~")));
 }
 
+// In the last two seconds of a time: 10 ran after 11; and 12 ran, then its CPU was idle.
+TEST_F(FlightctlSchedTest, ShowsWhoRanOnEachCpu) {
+  run_with_a_snapshot();
+  const std::string out = ctl({"sched", "1", "--until=-3s"}).out;
+  EXPECT_THAT(out, HasSubstr("\nwho ran on each CPU from 03:11:59.000 on, a cell is 29.4 ms:\n  CPU 0    " +
+                             std::string(34, 'B') + std::string(34, 'A') + "\n  1 CPU not shown: less busy\n"));
+  EXPECT_THAT(out, HasSubstr("\n  A task-10[10] 1.00 s, B task-11[11] 1.00 s, . idle, + others, ? not known\n"));
+  EXPECT_THAT(ctl({"sched", "1", "--until=-6s"}).out,
+              HasSubstr("\n  CPU 0    " + std::string(68, 'A') + "\n  CPU 1    " + std::string(34, 'B') +
+                        std::string(34, '.') + "\n  A task-11[11] 2.00 s, B task-12[12] 1.00 s, "));
+}
+
 TEST_F(FlightctlSchedTest, SaysWhatIsNotKnown) {
   run_with_a_snapshot("with a hole");
   const std::string out = ctl({"sched", "--since", "2026-11-20T03:11:54Z"}).out;
