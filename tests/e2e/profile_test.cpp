@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -118,6 +119,18 @@ class ProfileOfASnapshot : public testing::Test {
     return outcome;
   }
 
+  // Those that flightd keeps beside the snapshot, and a file with them.
+  [[nodiscard]] std::pair<std::string, std::string> kernel_symbols() {
+    const std::string kept = daemon_.snapshots_dir() + "/" + sidecar_.value("kallsyms", "?");
+    struct stat found {};
+    EXPECT_TRUE(wait_until([&] { return ::stat(kept.c_str(), &found) == 0; }, 20s)) << kept;
+    const std::string kallsyms = run({"zstd", "-dcq", kept}).out;
+    EXPECT_GT(kallsyms.size(), 100'000U);
+    const std::string file = folder_ / "scratch/kallsyms";
+    write_text(file, kallsyms);
+    return {kallsyms, file};
+  }
+
   TempFolder folder_;
   TestDaemon daemon_{folder_};
   Json sidecar_;
@@ -135,13 +148,7 @@ using ProfileOfASnapshotLong = ProfileOfASnapshot;
 
 // By the kernel's symbols that flightd keeps beside the snapshot.
 TEST_F(ProfileOfASnapshotLong, HasPerfsSumsByFunctionOfTheKernel) {
-  const std::string kept = daemon_.snapshots_dir() + "/" + sidecar_.value("kallsyms", "?");
-  struct stat found {};
-  ASSERT_TRUE(wait_until([&] { return ::stat(kept.c_str(), &found) == 0; }, 20s)) << kept;
-  const std::string kallsyms = run({"zstd", "-dcq", kept}).out;
-  ASSERT_GT(kallsyms.size(), 100'000U);
-  const std::string file = folder_ / "scratch/kallsyms";
-  write_text(file, kallsyms);
+  const auto [kallsyms, file] = kernel_symbols();
   const SnapshotProfile profile = read({.kallsyms = kallsyms, .read_files = false});
   EXPECT_TRUE(profile.counts.knows_kernel);
 
@@ -164,6 +171,68 @@ TEST_F(ProfileOfASnapshotLong, HasPerfsSumsByFunctionOfTheKernel) {
     if (key.second.starts_with(kOfTheKernel) && key.first.starts_with('[') && key.first != "[unknown]")
       perfs[{key.first, key.second.substr(kOfTheKernel.size())}] = sum;
   expect_equal(mine, perfs);
+  EXPECT_TRUE(daemon_.stop());
+}
+
+// With what they called, each function once in a stack: in percent of all, by object and function.
+std::map<Pair, double> percents_of(const SnapshotProfile& profile) {
+  const std::vector<StackNode>& nodes = profile.tree.nodes();
+  double all = 0;
+  std::map<Pair, double> out;
+  for (std::uint32_t i = 1; i < nodes.size(); ++i) {
+    const auto weight = static_cast<double>(nodes[i].self.all.weight);
+    if (weight == 0) continue;
+    all += weight;
+    std::set<Pair> seen;
+    for (std::uint32_t at = i; at != 0; at = nodes[at].parent) {
+      const StackFrame& frame = profile.frames[nodes[at].frame];
+      if (frame.kind == StackFrameKind::code && frame.name != 0)
+        seen.emplace(object_name(std::string(profile.object_of(nodes[at].frame))), profile.text_of(nodes[at].frame));
+    }
+    for (const Pair& one : seen) out[one] += weight;
+  }
+  for (auto& [key, weight] : out) weight *= 100 / all;
+  return out;
+}
+
+// "12.34%;burner;[.] main" of `perf report --children`.
+std::map<Pair, double> percents_of_report(const std::string& report) {
+  constexpr std::size_t kMark = 4;  // "[.] "
+  std::map<Pair, double> out;
+  for (const std::string& line : lines_of(report)) {
+    if (line.empty() || line.front() == '#') continue;
+    std::vector<std::string> fields;
+    std::istringstream words(line);
+    for (std::string field; std::getline(words, field, ';');) fields.push_back(trimmed(field));
+    if (fields.size() != 3 || fields[2].size() <= kMark) continue;
+    out[{object_name(fields[1]), fields[2].substr(kMark)}] += std::strtod(fields[0].c_str(), nullptr);
+  }
+  return out;
+}
+
+TEST_F(ProfileOfASnapshotLong, HasPerfsTotalsByFunction) {
+  const auto [kallsyms, file] = kernel_symbols();
+  const std::map<Pair, double> mine = percents_of(read({.kallsyms = kallsyms}));
+  const Outcome outcome =
+      Verifier::installed().perf(folder_, {"report", "-i", path(), "--stdio", "--children", "--no-inline", "-g", "none",
+                                           "--kallsyms", file, "-F", "overhead_children,dso,sym", "-t", ";"});
+  ASSERT_EQ(outcome.exit_status, 0) << outcome.text();
+  const std::map<Pair, double> perfs = percents_of_report(outcome.out);
+  // perf prints two digits. Programs of the test have all of their symbols, as the kernel has.
+  constexpr double kRounded = 0.006, kSmall = 0.1;
+  std::size_t compared = 0;
+  for (const auto& [key, percent] : mine) {
+    if (percent < kSmall || (key.first != "[kernel]" && key.first != "burner" && key.first != "forker")) continue;
+    const auto found = perfs.find(key);
+    ++compared;
+    if (found == perfs.end()) {
+      ADD_FAILURE() << key.first << ", " << key.second << ": perf does not have it; " << percent << " %";
+      continue;
+    }
+    EXPECT_NEAR(found->second, percent, kRounded) << key.first << ", " << key.second;
+  }
+  EXPECT_GT(compared, 20U) << outcome.text();
+  EXPECT_TRUE(mine.contains({"burner", "hot_function_for_flightd"}));
   EXPECT_TRUE(daemon_.stop());
 }
 
