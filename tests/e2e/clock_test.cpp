@@ -93,7 +93,8 @@ class Clock : public testing::Test {
   }
   // perf's wall time of the first and the last sample, in a window with samples.
   [[nodiscard]] std::pair<std::string, std::string> perf_times(const Json& sidecar) const {
-    const Outcome outcome = run({"env", "TZ=UTC", "perf", "script", "-i", sidecar["path"], "-F", "tod", "--ns"}, 60s);
+    const Outcome outcome =
+        run({"env", "TZ=UTC", "perf", "script", "--no-demangle", "-i", sidecar["path"], "-F", "tod", "--ns"}, 60s);
     const auto lines = lines_of(outcome.out);
     EXPECT_FALSE(lines.empty()) << outcome.text();
     return lines.empty() ? std::pair<std::string, std::string>() : std::pair(lines.front(), lines.back());

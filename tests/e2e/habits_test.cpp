@@ -157,7 +157,7 @@ TEST_F(FirstTenMinutes, AReportIsPlainWhereTheTerminalOrTheUserWantsIt) {
   for (const char* how :
        {"TERM=dumb flightctl report latest", "TERM= flightctl report latest",
         "TERM=dumb flightctl report latest --stdio", "NO_COLOR=1 PERF_PAGER=cat flightctl report latest --stdio"}) {
-    const Outcome outcome = type(fmt::format("{} --no-children -g none --sort comm,dso", how));
+    const Outcome outcome = type(fmt::format("{} --no-children --no-demangle -g none --sort comm,dso", how));
     SCOPED_TRACE(fmt::format("$ {}\n{}", how, outcome.out));
     EXPECT_FALSE(outcome.timed_out);
     EXPECT_EQ(outcome.exit_status, 0);

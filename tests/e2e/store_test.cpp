@@ -391,7 +391,7 @@ TEST_F(StoreTest, OneThatIsTooLargeIsCutAtItsOldestEnd) {
   EXPECT_LE(sidecar["size_bytes"], 512U << 10U);
   EXPECT_EQ(sidecar["size_bytes"], fs::file_size(sidecar["path"].get<std::string>()));
   EXPECT_GT(sidecar["samples"], 100);
-  const Outcome read = run({"perf", "script", "-F", "time", "-i", sidecar["path"]}, 120s);
+  const Outcome read = run({"perf", "script", "--no-demangle", "-F", "time", "-i", sidecar["path"]}, 120s);
   EXPECT_EQ(count_lines(read.out), sidecar["samples"]) << read.err;
   EXPECT_TRUE(daemon_.stop());
 }
