@@ -117,10 +117,14 @@ class FlightctlTest : public testing::Test {
       return to_json(sidecar);
     };
   }
-  static std::string bytes_of_data() {
-    std::string bytes = "PERFILE2";
-    for (int number = 0; number < 700'000; ++number) bytes += std::to_string(number);  // more than one copy buffer
-    return bytes;
+  // Made once: each case has a file of it.
+  static const std::string& bytes_of_data() {
+    static const std::string all = [] {
+      std::string bytes = "PERFILE2";
+      for (int number = 0; number < 700'000; ++number) bytes += std::to_string(number);  // more than one copy buffer
+      return bytes;
+    }();
+    return all;
   }
   void run(ControlAccess access = {}) {
     auto started = bench.run({}, access);
