@@ -349,10 +349,12 @@ TEST_F(MapFlood, NoNameIsWrong) {
       const ReaderModel model = read(tracker_.export_window(at, at, {100}), at);
       for (int probe = 0; probe < 200; ++probe) {
         const std::uint64_t address = facts[random() % facts.size()].address;
-        std::string truth;
-        for (const Fact& fact : facts)
-          if (fact.time_ns <= at && (fact.name.empty() || (fact.address <= address && address < fact.end)))
-            truth = fact.name;
+        const auto after = std::upper_bound(facts.begin(), facts.end(), at,
+                                            [](EventTime time, const Fact& fact) { return time < fact.time_ns; });
+        const auto last = std::find_if(std::reverse_iterator(after), facts.rend(), [address](const Fact& fact) {
+          return fact.name.empty() || (fact.address <= address && address < fact.end);
+        });
+        const std::string truth = last == facts.rend() ? "" : last->name;
         const std::string name = model.map_at(100, address);
         ASSERT_TRUE(name == truth || name == kLostName) << "seed " << seed << ": " << name << " is not " << truth;
         ++(name == truth ? right : unknown);

@@ -238,10 +238,12 @@ TEST_F(WriteSnapshot, AFullQuotaThatIsReportedAtASyncGetsRoomOnce) {
 TEST_F(WriteSnapshot, AFullDiskIsAskedForWhatTheWholeFileNeeds) {
   TrackerExport sideband;
   std::mt19937 random(7);
-  for (std::uint32_t tid = 1; tid <= 600'000; ++tid) {
-    std::string name(15, ' ');  // compresses little
-    for (char& letter : name) letter = static_cast<char>('!' + random() % 90);
-    append_comm(sideband.prologue, {tid, tid, name}, {});
+  // Few and large records. The begin of a path compresses little, the rest to nearly nothing.
+  constexpr std::size_t kPath = 4000, kRandom = 700;
+  for (std::uint64_t id = 1; id <= 14'000; ++id) {
+    std::string path(kPath, 'x');
+    for (std::size_t i = 0; i < kRandom; ++i) path[i] = static_cast<char>('!' + random() % 90);
+    append_cgroup(sideband.prologue, {id, path}, {});
   }
   const auto whole = write(sideband);
   ASSERT_TRUE(whole) << whole.error().what;
