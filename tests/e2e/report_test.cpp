@@ -35,8 +35,8 @@ class Report : public DaemonTest {
   void SetUp() override {
     DaemonTest::SetUp();
     ASSERT_FALSE(HasFatalFailure());
-    load_.emplace(start_load({"dd", "if=/dev/zero", "of=/dev/null", "bs=64k"}));
-    // Others may use the CPUs, too.
+    // Others may use the CPUs, too, and the load takes one of them until it has so many samples.
+    load_.emplace(start_load({"dd", "if=/dev/zero", "of=/dev/null", "bs=64k"}, kBusy));
     const auto is_sampled = [&] {
       const Json sidecar = daemon_.snapshot();
       for (const Json& row : sidecar.at("top"))
