@@ -60,6 +60,7 @@ TEST(BrokerDies, TheRingsAreSavedAndFlightdEnds) {
   const std::uint64_t before_ns = now_ns();
   ASSERT_TRUE(burner.runs_for(100ms));
   ASSERT_EQ(kill(daemon.broker_pid(), SIGKILL), 0);
+  burner.kill();  // nothing is recorded any more
   EXPECT_EQ(daemon.process().wait(30s), 1) << daemon.log();
   EXPECT_THAT(daemon.log(), HasSubstr("nothing is recorded after 20"));
   EXPECT_THAT(daemon.log(), HasSubstr("Restart flightd"));

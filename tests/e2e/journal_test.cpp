@@ -117,6 +117,7 @@ TEST_F(JournalTest, ASnapshotIsOneEntryThatNamesTheCulprit) {
         return daemon_.log().find(name) != std::string::npos;
       },
       60s));
+  burner.kill();
   Entry entry;
   do entry = journald.next(kSnapshotId);
   while (!entry.empty() && entry["FLIGHTD_SNAPSHOT_ID"] != sidecar.value("id", ""));
