@@ -28,8 +28,8 @@
 namespace flight {
 namespace {
 
-// Between two looks of wait_until() a sixteenth of the time that has passed, within these limits: a look can start a
-// program, which takes a tenth of a second of a CPU.
+// Between two looks of wait_until() a sixteenth of the time that has passed, and not less than the last look took,
+// within these limits: a look can start a program, which takes a tenth of a second of a CPU.
 constexpr int kPartOfTime = 16;
 constexpr Milliseconds kLeastInterval = 10ms, kMostInterval = 100ms;
 
@@ -235,10 +235,11 @@ Milliseconds fastest_of_three(Milliseconds limit, const std::function<Millisecon
 
 bool wait_until(const std::function<bool()>& condition, Milliseconds limit) {
   const Stopwatch watch;
-  while (!condition()) {
+  for (Milliseconds begun = 0ms; !condition(); begun = watch.gone_by()) {
     const Milliseconds passed = watch.gone_by();
     if (passed > limit) return condition();
-    std::this_thread::sleep_for(std::clamp(passed / kPartOfTime, kLeastInterval, kMostInterval));
+    const Milliseconds pause = std::max(passed / kPartOfTime, passed - begun);
+    std::this_thread::sleep_for(std::clamp(pause, kLeastInterval, kMostInterval));
   }
   return true;
 }
