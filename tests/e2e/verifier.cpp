@@ -88,6 +88,15 @@ Outcome Verifier::perf(const TempFolder& folder, const Arguments& arguments, Rea
   return run(command, kPerfLimit, options);
 }
 
+std::vector<Outcome> perf_of_all(const TempFolder& folder, const Arguments& arguments) {
+  std::vector<std::future<Outcome>> running;
+  for (const Verifier& verifier : Verifier::all())
+    running.push_back(std::async(std::launch::async, [&] { return verifier.perf(folder, arguments); }));
+  std::vector<Outcome> said;
+  for (std::future<Outcome>& one : running) said.push_back(one.get());
+  return said;
+}
+
 testing::AssertionResult stderr_is_right(const Outcome& outcome, bool has_holes) {
   static const std::regex lost_warning("Processed [0-9]+ events and lost [0-9]+ chunks!");
   bool warned = false;

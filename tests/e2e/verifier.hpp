@@ -35,6 +35,9 @@ class Verifier {
   std::string name_, suite_;
 };
 
+// What each of Verifier::all() prints, in their order. They run at the same time: each uses one CPU.
+[[nodiscard]] std::vector<Outcome> perf_of_all(const TempFolder& folder, const Arguments& arguments);
+
 // stderr is empty except for perf's own "lost … chunks" warning, which must appear if and only if the sidecar has
 // holes.
 [[nodiscard]] testing::AssertionResult stderr_is_right(const Outcome& outcome, bool has_holes);
