@@ -239,7 +239,7 @@ void SchedReplay::finish() {
                    .thread = cpu.thread});
   }
   for (std::uint32_t number = 0; number < threads_.size(); ++number) {
-    const SchedThread& thread = threads_[number];
+    SchedThread& thread = threads_[number];
     if (thread.state == SchedState::running)
       add(thread.run, thread.since_ns, end_ns_, holes_.any_on(thread.cpu, thread.since_ns, end_ns_), true);
     else if (thread.state != SchedState::ended)
