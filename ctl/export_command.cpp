@@ -14,6 +14,7 @@
 #include "ctl/fetch.hpp"
 #include "ctl/output.hpp"
 #include "ctl/profiled.hpp"
+#include "ctl/sched_text.hpp"
 #include "ctl/screen.hpp"
 #include "libcore/base/units.hpp"
 #include "libcore/control/messages.hpp"
@@ -110,10 +111,15 @@ std::vector<std::string> notes_of_export(const Profiled& snapshot, const ReadFor
 std::optional<SchedProfile> scheduling_of_export(const Profiled& snapshot, const ExportOptions& options,
                                                  std::vector<std::string>& notes) {
   if (options.format != "firefox") return std::nullopt;
-  auto sched = read_scheduling(snapshot);
-  if (sched) return std::move(*sched);
-  notes.push_back("scheduling: " + sched.error().what);
-  return std::nullopt;
+  SchedLanesOrder lanes = kUsualLanes;
+  lanes.most_asleep_ns = 0;  // it does not show them
+  auto sched = read_scheduling(snapshot, lanes);
+  if (!sched) {
+    notes.push_back("scheduling: " + sched.error().what);
+    return std::nullopt;
+  }
+  if (*sched && (*sched)->lanes.left_out_off() > 0) notes.push_back(left_out_off_text((*sched)->lanes.left_out_off()));
+  return std::move(*sched);
 }
 
 PprofFacts pprof_facts(const Profiled& snapshot, const SnapshotProfile& profile,

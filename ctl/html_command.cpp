@@ -79,7 +79,7 @@ std::optional<HtmlSide> read_html_side(const Common& common, const std::string& 
   }
   out.samples.arrange();
   out.notes = notes_of_page(*snapshot, *profile, out.samples);
-  auto sched = read_scheduling(*snapshot);
+  auto sched = read_scheduling(*snapshot, kUsualLanes);
   if (!sched) {
     out.notes.push_back("scheduling: " + sched.error().what);
   } else if (*sched) {

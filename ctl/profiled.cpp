@@ -48,14 +48,14 @@ Answer<Profiled> open_profiled(const Common& common, const std::string& id, Kern
   return out;
 }
 
-Result<std::optional<SchedProfile>> read_scheduling(const Profiled& snapshot) {
+Result<std::optional<SchedProfile>> read_scheduling(const Profiled& snapshot, const SchedLanesOrder& lanes) {
   const Sidecar& sidecar = snapshot.sidecar;
   SchedOrder order;
   order.shown = {.begin_ns = sidecar.common_window.begin_ns,
                  .end_ns = sidecar.window.end_ns,
                  .covered_ns = sidecar.common_window.begin_ns};
   order.sidecar = &sidecar;
-  order.lanes = kUsualLanes;
+  order.lanes = lanes;
   auto profile = SchedProfile::read(snapshot.data, order);
   if (profile) return std::optional<SchedProfile>(std::move(*profile));
   if (profile.error().errno_value() == ENODEV) return std::optional<SchedProfile>();

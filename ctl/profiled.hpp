@@ -27,8 +27,9 @@ struct Profiled {
                                              KernelSymbols symbols = KernelSymbols::wait);
 // The data where it is; nullopt: this process may not read it, or it is on another machine.
 [[nodiscard]] std::optional<FileReader> data_in_place(const Common& common, const Sidecar& sidecar);
-// Who waited and who ran, with lanes, in the time that all rings have; nullopt: the snapshot has no switches.
-[[nodiscard]] Result<std::optional<SchedProfile>> read_scheduling(const Profiled& snapshot);
+// Who waited and who ran, with these lanes, in the time that all rings have; nullopt: the snapshot has no switches.
+[[nodiscard]] Result<std::optional<SchedProfile>> read_scheduling(const Profiled& snapshot,
+                                                                  const SchedLanesOrder& lanes);
 // Prints an error of SnapshotProfile::read(), returns the exit code: an event that is not there is a usage error.
 [[nodiscard]] int complain_of_profile(const Common& common, const Error& error);
 

@@ -58,6 +58,7 @@ void add_limits(const Sidecar& sidecar, const SchedProfile& profile, Notes& out)
                               counted(profile.left_out, "older record")));
   if (profile.left_out_threads > 0)
     out.push_back(fmt::format("the times of some threads: there are more than {}", SchedReplay::kMostThreads));
+  if (profile.lanes.left_out_off() > 0) out.push_back(left_out_off_text(profile.lanes.left_out_off()));
   if (profile.malformed > 0)
     out.push_back(fmt::format("{} that cannot be read", counted(profile.malformed, "switch record")));
   for (const SidecarChannelCpus& channel : sidecar.channel_cpus)
@@ -68,6 +69,11 @@ void add_limits(const Sidecar& sidecar, const SchedProfile& profile, Notes& out)
 }
 
 }  // namespace
+
+std::string left_out_off_text(std::uint64_t left_out) {
+  return fmt::format("{} {} off the CPUs: there are too many, and the longest are kept", left_out,
+                     left_out == 1 ? "stretch" : "stretches");
+}
 
 Notes sched_notes(const Sidecar& sidecar, const SchedProfile& profile, bool all_covered) {
   Notes out;

@@ -27,6 +27,8 @@ namespace flight::ctl {
 // What the events of the file, its holes and the limits leave unknown.
 [[nodiscard]] std::vector<std::string> sched_notes(const Sidecar& sidecar, const SchedProfile& profile,
                                                    bool all_covered);
+// Of SchedLanes::left_out_off(), for people.
+[[nodiscard]] std::string left_out_off_text(std::uint64_t left_out);
 
 // "03:12:01.234" of the wall clock.
 [[nodiscard]] std::string moment_text(const ClockHistory& clock, EventTime time_ns);

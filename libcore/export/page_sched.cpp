@@ -58,8 +58,8 @@ void PageSchedPart::write_head(JsonPieces& out) const {
   out.column("blocked_lane", profile.blocked_lane, [&out](double threads) { out.format("{:.4g}", threads); });
   out.raw(",");
   write_cpus(out);
-  out.format(R"(,"lanes_begin":{},"ran":{},"off":{},"left_out":{}}})", since_begin(profile.lanes.ran_begin_ns()),
-             profile.lanes.all_ran().size(), profile.lanes.all_off().size(), profile.lanes.left_out_off());
+  out.format(R"(,"lanes_begin":{},"ran":{},"off":{}}})", since_begin(profile.lanes.ran_begin_ns()),
+             profile.lanes.all_ran().size(), profile.lanes.all_off().size());
 }
 
 void PageSchedPart::write_threads(JsonPieces& out) const {

@@ -56,6 +56,7 @@ void SchedLanes::off(SchedOff one) {
   one.begin_ns = std::max(one.begin_ns, begin_ns_);
   one.end_ns = std::min(one.end_ns, end_ns_);
   if (one.end_ns <= one.begin_ns || one.end_ns - one.begin_ns < order_.least_off_ns) return;
+  if (one.state == SchedState::sleeping && one.end_ns - one.begin_ns > order_.most_asleep_ns) return;
   std::vector<SchedOff>& of_state = off_.at(*list);
   of_state.push_back(one);
   if (of_state.size() > 2 * order_.most_off) cut_off(of_state);

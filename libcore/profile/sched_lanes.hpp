@@ -22,11 +22,13 @@ namespace flight {
 struct SchedLanesOrder {
   std::uint64_t ran_ns = 0;                                // how much of the newest time; 0: none
   std::uint64_t least_off_ns = 0;                          // shorter ones do not count; 0: none at all
+  std::uint64_t most_asleep_ns = UINT64_MAX;               // longer sleeps do not count: idle threads; 0: none at all
   std::size_t most_ran = 1U << 15U, most_off = 1U << 13U;  // of all CPUs; of each state
 };
 
 // For a picture that people look at.
-inline constexpr SchedLanesOrder kUsualLanes{.ran_ns = 2'000'000'000, .least_off_ns = 1'000'000};
+inline constexpr SchedLanesOrder kUsualLanes{
+    .ran_ns = 2'000'000'000, .least_off_ns = 1'000'000, .most_asleep_ns = 1'000'000'000};
 
 struct SchedRan {
   EventTime begin_ns = 0, end_ns = 0;
@@ -53,7 +55,7 @@ class SchedLanes {
   [[nodiscard]] const std::vector<SchedRan>& all_ran() const { return ran_; }      // by CPU, then by time
   [[nodiscard]] EventTime ran_begin_ns() const { return ran_begin_ns_; }           // all_ran() has all from then on
   [[nodiscard]] const std::vector<SchedOff>& all_off() const { return all_off_; }  // by their begin
-  [[nodiscard]] std::uint64_t left_out_off() const { return left_out_off_; }
+  [[nodiscard]] std::uint64_t left_out_off() const { return left_out_off_; }       // over most_off
 
  private:
   void cut_ran();

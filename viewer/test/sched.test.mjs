@@ -27,7 +27,7 @@ function madeSched({ ran = [], off = [], ...more } = {}) {
   }
   const head = {
     begin: 0, end: ms(10_000), switches: 4, wakeups: 'all', stacks: true, notes: [], more_blocked: 0, lane_step: ms(100),
-    blocked_lane: [0, 1], cpus: [[0, ms(6000), ms(4000), 0]], lanes_begin: ms(8000), left_out: 0,
+    blocked_lane: [0, 1], cpus: [[0, ms(6000), ms(4000), 0]], lanes_begin: ms(8000),
     threads: { name: ['[unknown]', 'io', 'busy'], tid: [0, 10, 11], pid: [0, 10, 11] }, rows: [], blocked: [],
     ran: ran.length, off: off.length, ...more,
   };

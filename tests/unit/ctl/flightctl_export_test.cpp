@@ -9,6 +9,7 @@
 #include "libcore/perf/record.hpp"
 #include "tests/unit/ctl/flightctl_bench.hpp"
 #include "tests/unit/profile/made_file.hpp"
+#include "tests/unit/profile/made_sched.hpp"
 
 namespace flight {
 namespace {
@@ -122,6 +123,28 @@ TEST_F(ExportTest, WritesAProfileForPprof) {
   ASSERT_TRUE(said.is_object());
   EXPECT_EQ(said["samples"], 4);
   EXPECT_EQ(text_of("x"), bytes);
+}
+
+// Two threads take a CPU from each other, each millisecond.
+TEST_F(ExportTest, SaysHowManyStretchesOffTheCpusAreLeftOut) {
+  fs::remove(data_);
+  {
+    const auto file = open_file(data_, O_RDWR | O_CREAT | O_EXCL, 0600);
+    ASSERT_TRUE(file);
+    RecordBuffer switches;
+    for (std::uint32_t i = 0; i < 8300; ++i)
+      append_to_another(switches, {.time_ns = 2'000'000'000 + i * EventTime{1'000'000},
+                                   .cpu = 0,
+                                   .prev = 10 + i % 2,
+                                   .state = kPreempted,
+                                   .next = 11 - i % 2});
+    write_sched_file(file->get(), switches);
+  }
+  run_with_a_snapshot();
+  const Outcome outcome = ctl({"export", "1", "--format", "firefox", "-o", "x"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_THAT(outcome.err,
+              HasSubstr("flightctl: 108 stretches off the CPUs: there are too many, and the longest are kept\n"));
 }
 
 TEST_F(ExportTest, WritesAProfileForFirefox) {

@@ -170,6 +170,17 @@ TEST_F(FlightctlSchedTest, AnErrorNamesTheSnapshot) {
   EXPECT_THAT(outcome.err, HasSubstr("snapshot 1: the record at byte 0 of the data is truncated"));
 }
 
+TEST(SchedNotes, SayHowManyStretchesAreLeftOut) {
+  SchedProfile profile;
+  profile.lanes = SchedLanes({.begin_ns = 0, .end_ns = 100}, {.least_off_ns = 1, .most_off = 2});
+  for (const EventTime begin : {10U, 20U, 30U})
+    profile.lanes.off({.begin_ns = begin, .end_ns = begin + 5, .thread = 1, .state = SchedState::runnable});
+  profile.lanes.arrange();
+  EXPECT_THAT(ctl::sched_notes(Sidecar(), profile, true),
+              testing::Contains("1 stretch off the CPUs: there are too many, and the longest are kept"));
+  EXPECT_THAT(ctl::sched_notes(Sidecar(), SchedProfile(), true), Not(testing::Contains(HasSubstr("off the CPUs:"))));
+}
+
 TEST(SchedText, TimesAreShort) {
   EXPECT_EQ(ctl::ns_text(0), "-");
   EXPECT_EQ(ctl::ns_text(3), "1 us");

@@ -315,6 +315,29 @@ TEST_F(SchedTest, LongStretchesOffTheCpus) {
   EXPECT_EQ(some.lanes.left_out_off(), 2U);
 }
 
+// Idle threads sleep longest: they would use up the limit.
+TEST_F(SchedTest, LongSleepsDoNotCountInAPicture) {
+  constexpr EventTime kSecondNs = 1'000'000'000;
+  to(1 * kSecondNs, 0, 10, kStateS, 11);
+  to(2 * kSecondNs, 0, 11, kStateS, 12);
+  to(3 * kSecondNs, 0, 12, kStateD, 11);
+  to(5 * kSecondNs, 0, 11, kStateZ, 10);
+  to(6 * kSecondNs, 0, 10, kStateZ, 12);
+  SchedOrder order;
+  order.lanes = kUsualLanes;
+  order.lanes.most_off = 1;
+  const SchedProfile usual = read(order);
+  EXPECT_THAT(off_of(usual), ElementsAre("11 S 2000000000-3000000000", "12 D 3000000000-6000000000"));
+  EXPECT_EQ(usual.lanes.left_out_off(), 0U);
+  EXPECT_EQ(thread(usual, 10).slept.total_ns, 4 * kSecondNs) << "not in the picture only";
+  order.lanes.most_asleep_ns = UINT64_MAX;
+  const SchedProfile all = read(order);
+  EXPECT_THAT(off_of(all), ElementsAre("10 S 1000000000-5000000000", "12 D 3000000000-6000000000"));
+  EXPECT_EQ(all.lanes.left_out_off(), 1U);
+  order.lanes.most_asleep_ns = 0;
+  EXPECT_THAT(off_of(read(order)), ElementsAre("12 D 3000000000-6000000000"));
+}
+
 // A thread can have run in a hole.
 TEST_F(SchedTest, ATimeAcrossAHoleIsUnsure) {
   to(1000, 0, 10, kPreempted, 11);
