@@ -44,10 +44,10 @@ class Report : public DaemonTest {
       return false;
     };
     ASSERT_TRUE(wait_until(is_sampled, 60s)) << "the load is not sampled";
+    load_->kill();
     // They are written after the first snapshot.
     ASSERT_TRUE(wait_until([&] { return !files("kallsyms-").empty(); }, 20s));
     id_ = daemon_.ctl_json({"list", "-1"}).at(0)["id"];
-    load_->kill();
   }
   // A fake perf that prints its arguments.
   [[nodiscard]] std::string fake_perf() const {
