@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long reading the samples of a snapshot takes, and how much memory it needs.
 //
-//   profile_speed SAMPLES   prints one line of JSON: samples, seconds, peak_mib (with what is mapped of the file),
-//   anon_mib
-//                           (without that, at the end), nodes, bytes (of the records)
+//   profile_speed SAMPLES
+//
+// It prints one line of JSON: samples, seconds, peak_mib (with what is mapped of the file), anon_mib (without that, at
+// the end), nodes, bytes (of the records).
 //
 // The file has 20,000 different stacks of 2 to 10 frames, of 64 threads. A child makes it, whose memory does not count.
 #include <fmt/core.h>
