@@ -9,7 +9,8 @@
 #   end_loads, stop_daemon
 #
 # At the end of the script first_clean_up is called before the loads end, and more_clean_up afterwards, if there are such functions.
-dir=$(mktemp -d /tmp/flight-views.XXXXXX)
+# /tmp can be a tmpfs: what an incident writes must reach a disk.
+dir=$(mktemp -d /var/tmp/flight-views.XXXXXX)
 chmod 755 "$dir"
 build="" daemon="" loads=() runs=0
 
