@@ -19,6 +19,7 @@
 
 #include "libcore/base/text.hpp"
 #include "libcore/export/base64.hpp"
+#include "tests/unit/export/from_base64.hpp"
 #include "tests/unit/export/gunzipped.hpp"
 #include "tests/unit/export/sha256.hpp"
 #include "tests/unit/profile/made_file.hpp"
@@ -28,6 +29,7 @@ namespace flight {
 namespace {
 
 using Json = nlohmann::json;
+using test::from_base64;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -50,23 +52,6 @@ std::string base64_of(std::string_view text, std::size_t piece = 1000) {
     EXPECT_TRUE(writer.add(std::as_bytes(std::span(some.data(), some.size()))));
   }
   EXPECT_TRUE(writer.finish());
-  return out;
-}
-std::string from_base64(std::string_view text) {
-  constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  std::uint32_t bits = 0;
-  unsigned count = 0;
-  for (const char digit : text) {
-    const std::size_t value = kAlphabet.find(digit);
-    if (digit == '=') break;
-    if (value == std::string_view::npos) ADD_FAILURE() << "not base64: " << digit;
-    bits = bits << 6U | static_cast<std::uint32_t>(value & 63U);
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    out += static_cast<char>(bits >> count & 0xffU);
-  }
   return out;
 }
 
